@@ -49,6 +49,7 @@ READS = frozenset(
 )
 
 OPTIONS = WorkerOptions(watch_calls="never", shadow_rate=1)
+IN_MEMORY = "sqlite://:memory:"
 HOME_ADVANTAGE_MS = 200
 MAX_WAKE_UPS = 200
 """Many more than the script needs; a run that goes on longer makes no progress."""
@@ -411,7 +412,7 @@ class World:
         definitions: Definitions = scenario.DEFINITIONS,
         *,
         settles: bool = False,
-        url: str = "sqlite://:memory:",
+        url: str = IN_MEMORY,
     ) -> None:
         self.script = script
         self.options = options

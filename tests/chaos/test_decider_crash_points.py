@@ -42,6 +42,7 @@ from tests.chaos.statements import (
     StatementFault,
     StatementStore,
     chosen_of,
+    life_on_statements,
     points_of,
     sqlite_of,
 )
@@ -192,13 +193,6 @@ def new_world(script: Sequence[Step] = SCRIPT) -> World:
     return World(script, OPTIONS, scenario.DEFINITIONS, settles=True)
 
 
-def new_life(world: World, fault: StatementFault | None = None) -> Life:
-    """Return a process that dies at a statement."""
-    life = world.new_life()
-    store = StatementStore(sqlite_of(world), fault)
-    return life.on(store)
-
-
 async def follow(*lives: Callable[[], Life]) -> None:
     """Let one process after another try until one comes through."""
     for make in lives:
@@ -222,7 +216,7 @@ class Undisturbed(NamedTuple):
 
 async def run_undisturbed(script: Sequence[Step]) -> Undisturbed:
     async with new_world(script) as world:
-        life = new_life(world)
+        life = life_on_statements(world)
         await follow(lambda: life)
         assert isinstance(life.store, StatementStore)
         return Undisturbed(life.store.statements, life.store.writes, await look_at(world))
@@ -294,8 +288,8 @@ async def test_a_process_may_die_at_any_statement_of_any_transaction(
     survived = []
 
     async def run(world: World, point: StatementFault) -> dict[str, Log]:
-        first = new_life(world, point)
-        await follow(lambda: first, lambda: new_life(world))
+        first = life_on_statements(world, point)
+        await follow(lambda: first, lambda: life_on_statements(world))
         if not first.store.struck.is_set():
             survived.append(point)
         return await look_at(world)
@@ -342,8 +336,8 @@ async def test_a_process_may_die_at_any_statement_while_dead_effects_are_retried
     near, remote = (undisturbed.logs[f"parcel:{name}"].lines for name in ("near", "remote"))
 
     async def run(world: World, point: StatementFault) -> dict[str, Log]:
-        first = new_life(world, point)
-        await follow(lambda: first, lambda: new_life(world))
+        first = life_on_statements(world, point)
+        await follow(lambda: first, lambda: life_on_statements(world))
         contents = await sqlite_of(world).read_contents()
         assert {name: len(jobs) for name, jobs in contents.dead_jobs.items()} == {
             "parcel:remote": 1

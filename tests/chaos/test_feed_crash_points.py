@@ -24,7 +24,6 @@ from tests.chaos.crashing import OPTIONS, HandDriven, Life, Step, World
 from tests.chaos.feed_scenario import Close, Tally, Ticket, Work
 from tests.chaos.statements import (
     PLACES,
-    DiedError,
     StatementFault,
     StatementStore,
     chosen_of,
@@ -151,22 +150,15 @@ class OwnStatementStore(StatementStore):
         run_own = type(connection).run_own.__get__(connection)
 
         def counted(text: str, parameters: Parameters) -> list[tuple[Any, ...]]:
+            rows: list[tuple[Any, ...]]
             if text.startswith("INSERT") or text.startswith("CREATE"):
-                self._count_own()
-            rows: list[tuple[Any, ...]] = run_own(text, parameters)
+                names = self.transaction.writes_of([OWN])
+                rows = self.pass_on(names, lambda: run_own(text, parameters), lambda: None)
+            else:
+                rows = run_own(text, parameters)
             return rows
 
         connection.run_own = counted
-
-    def _count_own(self) -> None:
-        if self._is_cut_off:
-            raise DiedError("the process is dead")
-        self._has_written = True
-        self.statements[OWN] += 1
-        fault = self._dies_at
-        if fault is not None and fault[:2] == (OWN, self.statements[OWN]):
-            self.is_dead = self._is_cut_off = True
-            raise DiedError("the process dies")
 
 
 def new_life(world: World, fault: StatementFault | None = None) -> Life:

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -19,15 +19,18 @@ from perdure import Decider, Decision, Engine, Stream, orchestration
 from perdure.authoring.registry import Registry
 from perdure.checking.invariants import check
 from perdure.clock import ManualClock
+from perdure.ids import fresh_id
 from perdure.model.histories.events import StoredEvent
 from perdure.model.options import Retention, WorkerOptions
 from perdure.store.base import ExecutionKey, Store
 from perdure.store.opening import open_store
+from perdure.store.postgres.store import PostgresStore
 from perdure.store.sqlite.store import SqliteStore
 from perdure.telemetry import Metrics
 from perdure.turns.coverage import Coverage
 from perdure.worker.housekeeping import Housekeeping
 from tests.chaos.statements import StatementFault, StatementStore, points_of
+from tests.postgres import Server
 
 KEPT = WorkerOptions(retention=Retention(streams=timedelta(days=1)))
 words = Stream("words", str)
@@ -66,10 +69,40 @@ async def saying() -> None:
     words.send("once")
 
 
+@dataclass(frozen=True)
+class Copies:
+    """A store, and copies of it."""
+
+    whole: str
+    copy: Callable[[], AbstractContextManager[str]]
+    """Gives the URL of a new one."""
+
+
+@pytest.fixture
+def copies(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Copies:
+    @contextmanager
+    def copy_file() -> Iterator[str]:
+        yield f"sqlite:///{shutil.copy(tmp_path / 'whole.db', tmp_path / f'{fresh_id()}.db')}"
+
+    @contextmanager
+    def copy_database() -> Iterator[str]:
+        url = server.create_database(template=whole)
+        try:
+            yield url
+        finally:
+            server.drop_database(url)
+
+    if store_kind == "sqlite":
+        return Copies(f"sqlite:///{tmp_path / 'whole.db'}", copy_file)
+    server: Server = request.getfixturevalue("postgres")
+    whole: str = request.getfixturevalue("postgres_url")
+    return Copies(whole, copy_database)
+
+
 @asynccontextmanager
-async def opened(path: Path, clock: ManualClock) -> AsyncIterator[SqliteStore]:
-    store = open_store(f"sqlite:///{path}", clock=clock)
-    assert isinstance(store, SqliteStore)
+async def opened(url: str, clock: ManualClock) -> AsyncIterator[SqliteStore | PostgresStore]:
+    store = open_store(url, clock=clock)
+    assert isinstance(store, SqliteStore | PostgresStore)
     await store.open()
     try:
         yield store
@@ -84,9 +117,9 @@ async def keep_house(store: Any) -> bool:
     return bool(await keeper.run_once())
 
 
-async def prepare(path: Path, clock: ManualClock) -> None:
+async def prepare(url: str, clock: ManualClock) -> None:
     """Make a store in which there is something to remove of each sort."""
-    async with Engine(f"sqlite:///{path}", [Meter, saying], clock=clock) as engine:
+    async with Engine(url, [Meter, saying], clock=clock) as engine:
         for liters in range(1, 13):
             await engine.execute(Meter, Read(liters))
         await (await engine.start("s", saying)).result()
@@ -103,37 +136,36 @@ async def left(store: Store) -> tuple[list[StoredEvent], int]:
     return list(history), len(page.items)
 
 
-async def test_who_dies_while_keeping_house_has_removed_all_or_nothing(tmp_path: Path) -> None:
-    clock = ManualClock()
-    whole = tmp_path / "whole.db"
-    await prepare(whole, clock)
-    async with opened(whole, clock) as store:
-        before = await left(store)
-    copy = Path(shutil.copy(whole, tmp_path / "good.db"))
-    async with opened(copy, clock) as store:
-        counting = StatementStore(store, None)
-        assert await keep_house(counting)
-        wanted = await left(store)
-        points = points_of(counting.statements)
+async def test_who_dies_while_keeping_house_has_removed_all_or_nothing(
+    copies: Copies, clock: ManualClock
+) -> None:
+    await prepare(copies.whole, clock)
+    with copies.copy() as url:
+        async with opened(url, clock) as store:
+            before = await left(store)
+            counting = StatementStore(store, None)
+            assert await keep_house(counting)
+            wanted = await left(store)
+            points = points_of(counting.statements)
     assert wanted[0] != before[0]
     assert (before[1], wanted[1]) == (1, 0)
     assert {"delete_removed_events", "insert_removed", "delete_old_stream_rows"} <= {
         point.name for point in points
     }
 
-    for number, point in enumerate(points):
-        copy = Path(shutil.copy(whole, tmp_path / f"{number}.db"))
-        await _die_at(point, copy, clock, before, wanted)
+    for point in points:
+        with copies.copy() as url:
+            await _die_at(point, url, clock, before, wanted)
 
 
 async def _die_at(
     point: StatementFault,
-    path: Path,
+    url: str,
     clock: ManualClock,
     before: tuple[list[StoredEvent], int],
     wanted: tuple[list[StoredEvent], int],
 ) -> None:
-    async with opened(path, clock) as store:
+    async with opened(url, clock) as store:
         dying = StatementStore(store, point)
         with pytest.raises(asyncio.CancelledError):
             await keep_house(dying)

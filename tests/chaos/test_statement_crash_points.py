@@ -1,76 +1,83 @@
-"""Statements at which a process can die while instances go back and branch off, promises are kept,
-items are done page by page, and streams are sent to and taken back: at every statement once; with
-PERDURE_CHAOS_FULL=1 each time it is run, and at each commit, which `test_crash_points` does too."""
+"""Statements at which a process can die, or its line to the server be cut, while instances go back
+and branch off, promises are kept, items are done page by page, streams are sent to and taken back,
+schedules fire, and one thing is done to many instances.
+
+On SQLite it is tried at every statement once, on PostgreSQL at the new ones and at a commit; with
+PERDURE_CHAOS_FULL=1 each time that any is run.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import random
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
-from tests.chaos.crashing import Life, World
-from tests.chaos.statements import (
-    PLACES,
-    StatementFault,
-    StatementStore,
-    chosen_of,
-    points_of,
-    sqlite_of,
-)
+from tests.chaos import operator_scenario
+from tests.chaos.crashing import OPTIONS, World
+from tests.chaos.statements import StatementFault, chosen_of, few_of
+from tests.chaos.sweeping import NewDatabase, Sweep, Undisturbed
 from tests.chaos.test_crash_points import SCRIPTS, look_at
-from tests.sizes import IS_FULL, WITHIN_S
+from tests.sizes import IS_FULL
+
+pytestmark = pytest.mark.timeout(3_600 if IS_FULL else 600)
 
 NEW_STATEMENTS = {
     "going back": {"revive_instances", "rewind_streams", "forget_unheard"},
     "promised": {"insert_receipts"},
     "items": {"insert_instances"},
     "telling": {"insert_stream_rows", "put_stream_heads", "keep_stream_rows", "insert_take_back"},
+    "in bulk": {"revive_instances", "insert_receipts"},
+    "scheduled": {"insert_instances"},
 }
 """What must be among the statements that a script runs, or nothing is tried."""
 
 
-def new_life(world: World, fault: StatementFault | None = None) -> Life:
-    return world.new_life().on(StatementStore(sqlite_of(world), fault))
+def sweep_of(script: str, new_database: NewDatabase) -> Sweep[Any]:
+    if script in SCRIPTS:
+        return Sweep(new_database, lambda url: World(SCRIPTS[script], url=url), look_at)
+    steps, definitions = operator_scenario.SCRIPTS[script], operator_scenario.DEFINITIONS
+    return Sweep(
+        new_database,
+        lambda url: World(steps, OPTIONS, definitions, settles=True, url=url),
+        operator_scenario.look_at,
+    )
 
 
-async def follow(world: World, fault: StatementFault | None = None) -> Life:
-    """Let one process after another try until one comes through; return the first."""
-    first = life = new_life(world, fault)
-    while True:
-        try:
-            is_through = await life.run()
-        finally:
-            await life.end()
-        if is_through:
-            return first
-        life = new_life(world)
+def points_at(
+    script: str, undisturbed: Undisturbed[Any], store_kind: str, chance: random.Random
+) -> Sequence[StatementFault]:
+    points = undisturbed.points
+    assert {point.name for point in points} >= NEW_STATEMENTS[script]
+    if IS_FULL:
+        return points
+    if store_kind == "sqlite":
+        return chosen_of(points, "elsewhere", chance)
+    return few_of(points, NEW_STATEMENTS[script], chance)
 
 
-@pytest.mark.timeout(1_200 if IS_FULL else 600)
-@pytest.mark.parametrize("place", PLACES if IS_FULL else ["elsewhere"])
 @pytest.mark.parametrize("script", NEW_STATEMENTS)
 async def test_a_process_may_die_at_any_statement(
-    script: str, place: str, chance: random.Random
+    script: str, store_kind: str, new_database: NewDatabase, chance: random.Random
 ) -> None:
-    async with World(SCRIPTS[script]) as world:
-        life = await follow(world)
-        outcomes = await look_at(world)
-        assert isinstance(life.store, StatementStore)
-        points = chosen_of(points_of(life.store.statements), place, chance)
-    if place == "elsewhere":
-        assert {point.name for point in points} >= NEW_STATEMENTS[script]
-    wrong = []
+    sweep = sweep_of(script, new_database)
+    undisturbed = await sweep.run_undisturbed()
+    points = points_at(script, undisturbed, store_kind, chance)
 
-    for point in points:
-        try:
-            async with asyncio.timeout(WITHIN_S), World(SCRIPTS[script]) as world:
-                await follow(world, point)
-                found = await look_at(world)
-            if found != outcomes:
-                wrong.append(f"{point}: {found}")
-        except (AssertionError, TimeoutError) as error:
-            wrong.append(f"{point}: {error!r}")
-
-    assert wrong == []
+    assert await sweep.failures_at(points, undisturbed.left) == []
     assert points
+
+
+@pytest.mark.parametrize("script", NEW_STATEMENTS)
+async def test_a_line_may_be_cut_at_any_statement(
+    script: str, new_database_on_server: NewDatabase, chance: random.Random
+) -> None:
+    """The process lives on, and has to find out what was committed."""
+    sweep = sweep_of(script, new_database_on_server)
+    undisturbed = await sweep.run_undisturbed()
+    points = points_at(script, undisturbed, "postgres", chance)
+    cuts = [point._replace(cuts=True) for point in points]
+
+    assert await sweep.failures_at(cuts, undisturbed.left) == []
+    assert cuts

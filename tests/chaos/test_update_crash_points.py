@@ -1,5 +1,6 @@
-"""Statements at which a process can die while an instance is asked: at each commit, and at every
-other statement once; with PERDURE_CHAOS_FULL=1 each time it is run.
+"""Statements at which a process can die, or its line to the server be cut, while an instance is
+asked: on SQLite at each commit, and at every other statement once; on PostgreSQL at a few; with
+PERDURE_CHAOS_FULL=1 each time that any is run.
 
 The caller repeats what it was not told the outcome of, under the same id, in the next process.
 Whatever dies, each update is done once and answered alike, over executions that continue.
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -20,23 +23,14 @@ from perdure.authoring.registry import Defined
 from perdure.checking.invariants import check
 from perdure.errors import UpdateRefusedError
 from tests.chaos import scenario
-from tests.chaos.crashing import OPTIONS, Fault, FaultKind, HandDriven, Life, Step, World
-from tests.chaos.statements import (
-    PLACES,
-    StatementFault,
-    StatementStore,
-    chosen_of,
-    points_of,
-    sqlite_of,
-)
-from tests.postgres import Server
-from tests.sizes import IS_FULL, WITHIN_S
+from tests.chaos.crashing import IN_MEMORY, OPTIONS, HandDriven, Step, World
+from tests.chaos.statements import PLACES, chosen_of, few_of
+from tests.chaos.sweeping import NewDatabase, Sweep
+from tests.sizes import IS_FULL
+
+pytestmark = pytest.mark.timeout(3_600 if IS_FULL else 600)
 
 PER_EXECUTION = 3
-WRITTEN = {"commit", "start", "deliver", "end_jobs"}
-"""Calls of the store whose answer tells that something is stored."""
-CALLS_DRAWN = 4
-"""At how many calls of the store a process dies on PostgreSQL, unless all are tried."""
 
 add = Update("add", int, int)
 close = Signal("close", str)
@@ -67,8 +61,13 @@ DEFINITIONS: list[Defined] = [*scenario.DEFINITIONS, tally]
 
 
 async def ask(engine: HandDriven, *values: int) -> list[int | str]:
-    """Ask at once, and drive the engine until all have an answer."""
-    asked = [asyncio.create_task(_ask_one(engine, value)) for value in values]
+    """Ask at once."""
+    return await answered(engine, *(_ask_one(engine, value) for value in values))
+
+
+async def answered(engine: HandDriven, *asking: Coroutine[Any, Any, int | str]) -> list[int | str]:
+    """Drive the engine until all have an answer."""
+    asked = [asyncio.create_task(one) for one in asking]
     try:
         while not all(one.done() for one in asked):
             await engine.until_idle()
@@ -90,11 +89,10 @@ async def _ask_one(engine: HandDriven, value: int) -> int | str:
 
 
 async def begin(engine: HandDriven) -> None:
-    await engine.start("tally", tally, [])
-
-
-async def ask_first(engine: HandDriven) -> None:
-    assert await ask(engine, 10) == [1]
+    """The first to ask starts the instance."""
+    asked = add.with_options(update_id="u10")
+    first = engine.update_with_start(asked, 10, "tally", tally, [])
+    assert await answered(engine, first) == [1]
 
 
 async def ask_second(engine: HandDriven) -> None:
@@ -115,24 +113,7 @@ async def end(engine: HandDriven) -> None:
     await engine.handle("tally").send(close, "", message_id="close")
 
 
-SCRIPT: Sequence[Step] = [begin, ask_first, ask_second, ask_several, ask_again, end]
-
-
-def new_life(world: World, fault: StatementFault | None = None) -> Life:
-    return world.new_life().on(StatementStore(sqlite_of(world), fault))
-
-
-async def follow(world: World, fault: StatementFault | None = None) -> Life:
-    """Let one process after another try until one comes through; return the first."""
-    first = life = new_life(world, fault)
-    while True:
-        try:
-            is_through = await life.run()
-        finally:
-            await life.end()
-        if is_through:
-            return first
-        life = new_life(world)
+SCRIPT: Sequence[Step] = [begin, ask_second, ask_several, ask_again, end]
 
 
 async def look_at(world: World) -> None:
@@ -145,74 +126,34 @@ async def look_at(world: World) -> None:
     assert taken[:2] == [10, 11]
 
 
+def sweep_of(new_database: NewDatabase, *, hot: bool) -> Sweep[None]:
+    options = replace(OPTIONS, hot_instances=OPTIONS.hot_instances if hot else 0)
+    return Sweep(
+        new_database,
+        lambda url: World(SCRIPT, options, DEFINITIONS, settles=True, url=url),
+        look_at,
+    )
+
+
 @pytest.mark.parametrize("hot", [True, False], ids=["hot", "cold"])
 @pytest.mark.parametrize("place", PLACES)
 async def test_a_process_may_die_at_any_statement_while_an_instance_is_asked(
     place: str, hot: bool, chance: random.Random
 ) -> None:
-    options = replace(OPTIONS, hot_instances=OPTIONS.hot_instances if hot else 0)
-    async with World(SCRIPT, options, DEFINITIONS, settles=True) as world:
-        life = await follow(world)
-        assert isinstance(life.store, StatementStore)
-        points = chosen_of(points_of(life.store.statements), place, chance)
-        await look_at(world)
-    wrong = []
+    sweep = sweep_of(lambda: nullcontext(IN_MEMORY), hot=hot)
+    points = chosen_of((await sweep.run_undisturbed()).points, place, chance)
 
-    for point in points:
-        try:
-            async with (
-                asyncio.timeout(WITHIN_S),
-                World(SCRIPT, options, DEFINITIONS, settles=True) as world,
-            ):
-                await follow(world, point)
-                await look_at(world)
-        except (AssertionError, TimeoutError) as error:
-            wrong.append(f"{point}: {error!r}")
-
-    assert wrong == []
+    assert await sweep.failures_at(points, None) == []
     assert points
 
 
-async def test_on_postgresql_the_answer_to_any_call_may_be_lost_while_an_instance_is_asked(
-    postgres: Server, postgres_template: str, chance: random.Random
+@pytest.mark.parametrize("hot", [True, False], ids=["hot", "cold"])
+@pytest.mark.parametrize("cuts", [False, True], ids=["process dies", "line is cut"])
+async def test_on_postgresql_too_while_an_instance_is_asked(
+    cuts: bool, hot: bool, new_database_on_server: NewDatabase, chance: random.Random
 ) -> None:
-    """There a transaction whose process dies is rolled back by the server: what can differ is
-    whether a call took effect of which nobody heard."""
+    sweep = sweep_of(new_database_on_server, hot=hot)
+    found = (await sweep.run_undisturbed()).points
+    points = found if IS_FULL else few_of(found, {"insert_receipts"}, chance)
 
-    async def through(fault: Fault | None) -> list[str]:
-        url = postgres.create_database(template=postgres_template)
-        try:
-            async with (
-                asyncio.timeout(WITHIN_S),
-                World(SCRIPT, OPTIONS, DEFINITIONS, settles=True, url=url) as world,
-            ):
-                life = first = world.new_life(fault)
-                while not await live(life):
-                    life = world.new_life()
-                await look_at(world)
-                return [call.name for call in first.store.writes if call.has_effect]
-        finally:
-            postgres.drop_database(url)
-
-    async def live(life: Life) -> bool:
-        try:
-            return await life.run()
-        finally:
-            await life.end()
-
-    calls = await through(None)
-    faults = [
-        Fault(kind, occurrence, name)
-        for kind in (FaultKind.BEFORE, FaultKind.AFTER)
-        for name in sorted({*calls} & WRITTEN)
-        for occurrence in range(1, calls.count(name) + 1)
-    ]
-    drawn = faults if IS_FULL else chance.sample(faults, CALLS_DRAWN)
-
-    wrong = []
-    for fault in drawn:
-        try:
-            await through(fault)
-        except (AssertionError, TimeoutError) as error:
-            wrong.append(f"{fault}: {error!r}")
-    assert wrong == []
+    assert await sweep.failures_at([one._replace(cuts=cuts) for one in points], None) == []
