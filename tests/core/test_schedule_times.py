@@ -329,6 +329,12 @@ def test_what_cannot_be_a_time_is_refused_when_it_is_made(made: object) -> None:
         made()
 
 
+def test_a_period_that_is_too_long_is_said_to_be() -> None:
+    with pytest.raises(ValueError, match="limited to 365,000 days, got 1000000 days"):
+        Every(timedelta(days=10**6))
+    assert Every(timedelta(days=365_000)).period == timedelta(days=365_000)
+
+
 def test_a_time_without_a_zone_is_refused() -> None:
     with pytest.raises(UsageError, match="time zone"):
         schedule(Every(MINUTE)).slots(datetime(2026, 1, 1))

@@ -247,6 +247,26 @@ async def test_what_people_do_to_a_schedule(stage: Stage, clock: ManualClock) ->
     assert await ids(engine) == [one]
 
 
+async def test_a_schedule_says_when_it_fires_next_and_why_it_does_not(
+    stage: Stage, clock: ManualClock
+) -> None:
+    engine = await stage.engine([*ALL, held], clock=clock)
+    itself = "perdure.schedule:held"
+
+    async def says(instance_id: str, sentence: str) -> None:
+        async def is_said() -> bool:
+            return sentence in await engine.handle(instance_id).explain()
+
+        await until(is_said)
+
+    await says(itself, "starts 'waiting' next at 2026-01-01T01:00:00+00:00.")
+    handle = engine.schedule("held")
+    await handle.pause("migration")
+    one = await handle.trigger(trigger_id="t-1")
+    await says(itself, "is paused: migration; 1 of it run; client.schedule('held').resume() lets ")
+    await says(one, "(waiting 1.0.0, for 2026-01-01T00:00:00+00:00 of schedule 'held') waits for ")
+
+
 async def until_empty(handle: ScheduleHandle) -> None:
     async def is_empty() -> bool:
         return (await handle.info()).running == ()

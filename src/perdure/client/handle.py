@@ -12,6 +12,7 @@ from perdure.authoring.signal import Signal
 from perdure.client.acting import updates
 from perdure.client.acting.sending import signal_delivery
 from perdure.client.acting.starting import successor
+from perdure.client.deciders.schedule_states import describe_schedule
 from perdure.client.histories import going_back
 from perdure.client.histories.history import History
 from perdure.client.histories.moving import OrchestrationVersion
@@ -170,7 +171,8 @@ class Handle(Generic[R_co]):
         """Return one sentence: what it waits for, since when, who holds it, why nothing moves."""
         row = await self._row()
         workers = [] if row.status.is_terminal else await self._core.live_workers()
-        return explain(await gather_evidence(self._core.store, row, workers))
+        evidence = await gather_evidence(self._core.store, row, workers)
+        return explain(evidence._replace(schedule=await describe_schedule(self._core, row)))
 
     async def executions(self) -> list[ExecutionInfo]:
         """Return the executions whose histories are there, oldest first."""

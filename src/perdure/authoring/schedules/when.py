@@ -68,7 +68,8 @@ class Every:
     machine.
 
     Raises:
-        ValueError: The period is not positive, or not of whole milliseconds.
+        ValueError: The period is not positive, longer than a thousand years, or not of whole
+            milliseconds.
     """
 
     period: timedelta
@@ -80,8 +81,12 @@ class Every:
             if length % timedelta(milliseconds=1):
                 raise ValueError(f"{what} of Every must be of whole milliseconds, got {value!r}")
             object.__setattr__(self, what, length)
-        if not timedelta(0) < self.period <= MAX_EVERY:
+        if self.period <= timedelta(0):
             raise ValueError(f"period of Every must be positive, got {self.period}")
+        if self.period > MAX_EVERY:
+            raise ValueError(
+                f"period of Every is limited to {MAX_EVERY.days:,} days, got {self.period}"
+            )
 
 
 When: TypeAlias = Cron | Every

@@ -12,7 +12,6 @@ from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from perdure.authoring.deciders.decider_definition import definition_of
 from perdure.authoring.deciders.decision import Accepted, Rejected
 from perdure.authoring.schedules import facts
 from perdure.authoring.schedules.decider import ScheduleDecider, ScheduleInput
@@ -25,7 +24,7 @@ from perdure.authoring.schedules.schedule import (
 )
 from perdure.authoring.schedules.spec import Overlap, describe_when, slots_after
 from perdure.client.deciders.declaring import declare, stored_schedule_id
-from perdure.client.histories.histories import key_of
+from perdure.client.deciders.schedule_states import read_schedule
 from perdure.codec import check_id, check_text
 from perdure.errors import (
     InstanceNotFoundError,
@@ -37,12 +36,11 @@ from perdure.limits import PAGE_MAX
 from perdure.model.admin import InstanceFilter, PageMark
 from perdure.model.builtins import SCHEDULE
 from perdure.model.histories.slot import Slot
-from perdure.model.instances import InstanceRow, Status
+from perdure.model.instances import Status
 from perdure.model.option_types import check_choice
 
 if TYPE_CHECKING:
     from perdure.client.client import Client
-    from perdure.client.core import ClientCore
 
 MAX_TRIGGER_BYTES = 60
 """An id of a trigger is part of an instance's id."""
@@ -105,7 +103,7 @@ class ScheduleHandle:
         [row] = await core.store.read_instances([stored_schedule_id(self.name)])
         if row is None or row.status.is_terminal:
             raise self._missing()
-        state = await _read_state(core, row)
+        state = await read_schedule(core, row)
         if state.spec is None:
             raise self._missing()
         return _info_of(state)
@@ -242,7 +240,7 @@ async def schedules(self: Client) -> list[ScheduleInfo]:
         rows, mark = await core.store.list_page(wanted, limit=PAGE_MAX, after=mark)
         for begin in range(0, len(rows), READ_AT_ONCE):
             some = rows[begin : begin + READ_AT_ONCE]
-            states += await asyncio.gather(*(_read_state(core, row) for row in some))
+            states += await asyncio.gather(*(read_schedule(core, row) for row in some))
         if mark is None:
             break
     found = [_info_of(state) for state in states if state.spec is not None]
@@ -250,13 +248,6 @@ async def schedules(self: Client) -> list[ScheduleInfo]:
 
 
 # ------------------------------------------------------------------------- inside
-
-
-async def _read_state(core: ClientCore, row: InstanceRow) -> ScheduleState:
-    definition = definition_of(ScheduleDecider)
-    execution = await core.turns().deciding.read(definition, key_of(row))
-    state: ScheduleState = execution.state
-    return state
 
 
 def _info_of(state: ScheduleState) -> ScheduleInfo:

@@ -68,6 +68,8 @@ class Evidence(NamedTuple):
     """How far a `for_each` is, in words, by the id of its coordinator."""
     streams: Sequence[StreamHead] = ()
     """What it has sent to streams."""
+    schedule: str = ""
+    """When it fires next, or why it does not: of a schedule."""
 
 
 async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[WorkerRow]) -> Evidence:
@@ -140,7 +142,7 @@ def explain(evidence: Evidence) -> str:
     # A version that is still open is left out, and so is an execution that is the only one.
     what = " ".join(filter(None, ("decider" * _is_decider(row), row.name, row.version)))
     which = f", execution {row.execution}" if row.execution > 1 else ""
-    which += _gone_back(evidence)
+    which += _slot(evidence) + _gone_back(evidence)
     return (
         f"{row.instance_id} ({what}{which}) {_state(evidence)}{_sent(evidence)}{_dead(evidence)}."
     )
@@ -159,6 +161,13 @@ def _sent(evidence: Evidence) -> str:
         for head in heads[:LISTED]
     ]
     return f"; has sent {'; '.join(named)}{'; ...' if len(heads) > LISTED else ''}"
+
+
+def _slot(evidence: Evidence) -> str:
+    """Tell for which time of which schedule an instance was started."""
+    started = evidence.summary.started
+    slot = None if started is None else started.slot
+    return "" if slot is None else f", for {slot.at} of schedule {slot.schedule!r}"
 
 
 def _gone_back(evidence: Evidence) -> str:
@@ -207,6 +216,8 @@ def _state(evidence: Evidence) -> str:
         # What is no timer waits at once, also if it came while the clock was ahead.
         if message.timer_key is None or message.effective_at_ms <= evidence.now_ms
     ]
+    if evidence.schedule and not due:
+        return evidence.schedule
     if _is_decider(row) and not evidence.inbox and not evidence.summary.open:
         return "waits for its next input"
     if due:
