@@ -15,16 +15,12 @@ from perdure.errors import (
     ResultTimeoutError,
     UsageError,
 )
+from tests.mistakes.plain import echo
 from tests.mistakes.table import Ground, mistake
 from tests.mistakes.untyped import Retry, Signal, activity, context, orchestration
 
 approved = Signal("approved", bool)
 aproved = Signal("aproved", bool)
-
-
-@activity
-async def echo(x: int) -> int:
-    return x
 
 
 @orchestration

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from perdure import ActivityContext, Context, Decider, Decision, Promise, Signal, race
+from perdure import ActivityContext, Context, Promise, Signal, race
 from perdure.errors import (
     DefinitionError,
     InstanceFailedError,
@@ -12,38 +12,11 @@ from perdure.errors import (
     UsageError,
 )
 from tests.mistakes.defining import Opaque
+from tests.mistakes.plain import Counter, echo, flow
 from tests.mistakes.table import Ground, mistake
 from tests.mistakes.untyped import Engine, Retry, activity, context, orchestration, run
 
 MEMORY = "sqlite://:memory:"
-
-
-@activity
-async def echo(x: int) -> int:
-    return x
-
-
-@orchestration
-async def flow(x: int = 1) -> int:
-    return await echo(x)  # type: ignore[no-any-return]  # it is one
-
-
-class Counter(Decider[int, int, int, str]):
-    """Counts."""
-
-    name = "counter"
-
-    def initial(self) -> int:
-        return 0
-
-    def instance_id(self, input: int, /) -> str:
-        return "c"
-
-    def decide(self, state: int, input: int, now: object, /) -> Decision[int, int, str]:
-        return Decision.accept(input)
-
-    def evolve(self, state: int, event: int, /) -> int:
-        return state + event
 
 
 # ------------------------------------------------------------------ awaited

@@ -13,6 +13,7 @@ import httpx
 
 from perdure import WorkerOptions
 from perdure.errors import InstanceFailedError, InstanceHeldError, UsageError
+from tests.mistakes.plain import echo
 from tests.mistakes.table import OPTIONS, Ground, mistake
 from tests.mistakes.untyped import activity, context, inline, orchestration
 
@@ -28,11 +29,6 @@ NOTHING: dict[str, int] = {}
 @dataclass
 class Order:
     number: int
-
-
-@activity
-async def echo(x: int) -> int:
-    return x
 
 
 @activity

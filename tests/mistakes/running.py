@@ -12,6 +12,7 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.testing import Trial
+from tests.mistakes.plain import echo, flow
 from tests.mistakes.table import Ground, mistake
 from tests.mistakes.untyped import (
     BlockingClient,
@@ -25,11 +26,6 @@ from tests.mistakes.untyped import (
 
 HUNG = "waited for ever; logged: an instance is blocked"
 MEMORY = "sqlite://:memory:"
-
-
-@activity
-async def echo(x: int) -> int:
-    return x
 
 
 def hidden() -> Any:
@@ -50,11 +46,6 @@ async def reads_the_clock() -> float:
 @orchestration
 async def has_a_child() -> float:
     return await reads_the_clock()  # type: ignore[no-any-return]  # it is one
-
-
-@orchestration
-async def flow(x: int = 1) -> int:
-    return await echo(x)  # type: ignore[no-any-return]  # it is one
 
 
 # ------------------------------------------------------------------------- run

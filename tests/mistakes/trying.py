@@ -1,9 +1,7 @@
 """Mistakes in tests: trials, fakes, recorded histories."""
 
-from datetime import datetime
 from typing import Any
 
-from perdure import Decider, Decision
 from perdure.errors import InstanceFailedError, OptionError, UsageError
 from perdure.testing import (
     Trial,
@@ -12,38 +10,10 @@ from perdure.testing import (
     crash_everywhere,
     replay,
 )
+from tests.mistakes.plain import Counter, echo, flow
 from tests.mistakes.table import Ground, mistake
-from tests.mistakes.untyped import activity, orchestration
 
 UNTYPED: Any = Trial
-
-
-@activity
-async def echo(x: int) -> int:
-    return x
-
-
-@orchestration
-async def flow(x: int = 1) -> int:
-    return await echo(x)  # type: ignore[no-any-return]  # it is one
-
-
-class Counter(Decider[int, int, int, str]):
-    """Counts."""
-
-    name = "counter"
-
-    def initial(self) -> int:
-        return 0
-
-    def instance_id(self, input: int, /) -> str:
-        return "c"
-
-    def decide(self, state: int, input: int, now: datetime, /) -> Decision[int, int, str]:
-        return Decision.accept(input)
-
-    def evolve(self, state: int, event: int, /) -> int:
-        return state + event
 
 
 # -------------------------------------------------------------------------- trials
