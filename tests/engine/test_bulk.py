@@ -51,7 +51,25 @@ async def tries() -> str:
         return await go.receive()
 
 
-ALL: list[Defined] = [waiter, collector, returns, fragile, tries]
+class Weather:
+    """As the test says."""
+
+    is_bad = True
+
+
+@activity
+async def sail(number: int) -> int:
+    if Weather.is_bad:
+        raise ValueError("a storm")
+    return number
+
+
+@orchestration
+async def sails(number: int) -> int:
+    return await sail(number)
+
+
+ALL: list[Defined] = [waiter, collector, returns, fragile, tries, sail, sails]
 
 
 async def many(engine: Engine, count: int, *, prefix: str = "w") -> None:
@@ -224,7 +242,7 @@ async def main():
             return await write(*args, **kwargs)
 
         setattr(store, sys.argv[3], die_at_last)
-        await getattr(client, sys.argv[2])(name="waiter", expect=40)
+        await getattr(client, sys.argv[2])(name=sys.argv[4], expect=40)
 
 asyncio.run(main())
 """
@@ -240,7 +258,7 @@ async def test_it_is_called_again_after_its_process_was_killed(
     await many(engine, 40)
     await engine.close()
 
-    program = [sys.executable, "-c", KILLED, stage.url, act, operation]
+    program = [sys.executable, "-c", KILLED, stage.url, act, operation, "waiter"]
     killed = await asyncio.to_thread(subprocess.run, program, capture_output=True, check=False)
 
     assert killed.returncode == -9, killed.stderr
@@ -260,3 +278,34 @@ async def test_it_is_called_again_after_its_process_was_killed(
 
 async def _all_cancelled(client: Client) -> bool:
     return await statuses(client, "w-") == {Status.CANCELLED: 40}
+
+
+async def test_a_reset_of_all_is_called_again_after_its_process_was_killed(stage: Stage) -> None:
+    stage.allow_log("failed")
+    Weather.is_bad = True
+    engine = await stage.engine(ALL)
+    for number in range(40):
+        await engine.start(f"s-{number}", sails, number)
+    await until(lambda: _count_of(engine, "failed", 40))
+    await engine.close()
+    Weather.is_bad = False
+
+    program = [sys.executable, "-c", KILLED, stage.url, "reset_all", "commit", "sails"]
+    killed = await asyncio.to_thread(subprocess.run, program, capture_output=True, check=False)
+
+    assert killed.returncode == -9, killed.stderr
+    client = await stage.client()
+    left = await client.count(name="sails", status="failed")
+    assert 0 < left <= 20  # Ten at a time, and the third ten has begun.
+    with pytest.raises(UnexpectedCountError, match=f"matches {left} instances") as caught:
+        await client.reset_all(name="sails", status="failed", expect=40)
+    found = caught.value.found
+    assert await client.reset_all(name="sails", status="failed", expect=found) == left
+    again = await stage.engine(ALL)
+    await until(lambda: _count_of(again, "completed", 40))
+    for info in (await again.instances(prefix="s-", limit=500)).items:
+        assert info.execution == 2
+
+
+async def _count_of(client: Client, status: str, count: int) -> bool:
+    return await client.count(name="sails", status=status) == count

@@ -6,9 +6,11 @@ import asyncio
 import json
 import logging
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -18,6 +20,7 @@ from perdure import (
     Client,
     Context,
     Defined,
+    Engine,
     Handle,
     Promise,
     Signal,
@@ -36,7 +39,9 @@ from perdure.errors import (
 )
 from perdure.model.messages import DeliveryStatus
 from perdure.model.promises import PromiseId, read_token, write_token
+from perdure.store.sqlite.backup import write_backup
 from tests.engine.stage import Stage, kinds, options, until, waits_for
+from tests.postgres import Server
 
 
 @dataclass(frozen=True)
@@ -476,3 +481,37 @@ async def test_a_worker_without_the_instance_in_memory_replays_the_token(stage: 
 
     assert await engine.resolve(paid, token, Receipt("r-1"))
     assert await handle.result() == Receipt("r-1")
+
+
+@contextmanager
+def copied(url: str, folder: Path, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Give a copy of a store that is not in use."""
+    if url.startswith("sqlite"):
+        write_backup(url.removeprefix("sqlite:///"), f"{folder}/copy.db")
+        yield f"sqlite:///{folder}/copy.db"
+        return
+    server: Server = request.getfixturevalue("postgres")
+    copy = server.create_database(template=url)
+    try:
+        yield copy
+    finally:
+        server.drop_database(copy)
+
+
+async def test_a_token_is_good_in_a_copy_of_its_store(
+    stage: Stage, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """The secret goes along: each of the two keeps the promise of its own instance, once."""
+    engine = await stage.engine(ALL)
+    handle = await engine.start("d-1", deposit, "o-1")
+    token = await token_in_history(handle)
+    await waits_for(handle, "promise 'paid'")
+    await engine.close()
+
+    with copied(stage.url, tmp_path, request) as copy:
+        for url, said in ((copy, "in the copy"), (stage.url, "in the original")):
+            async with Client(url) as client:
+                assert await client.resolve(paid, token, Receipt(said))
+                assert not await client.resolve(paid, token, Receipt("again"))
+            async with Engine(url, ALL) as again:
+                assert await again.handle("d-1", deposit).result() == Receipt(said)
