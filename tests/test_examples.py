@@ -393,6 +393,51 @@ def test_a_killed_periodic_job_goes_on_in_the_execution_it_had_reached(tmp_path:
     assert after[-1] == "8 backups in 3 executions."
 
 
+def test_a_shop_that_is_killed_while_it_closes_goes_on_with_what_is_left(tmp_path: Path) -> None:
+    before = kill_example_after(tmp_path, "10 drafts stopped", "closing_day", "600")
+    *after, completed, terminated, cancelled = run_example(tmp_path, "closing_day")
+
+    assert not any("gives back" in line for line in before)
+    assert "0 drafts stopped" in after
+    gave_back = [line.split()[0] for line in after if "gives back" in line]
+    orders = {f"order-{number}" for number in range(60) if number % 6 != 5 and number % 3 != 0}
+    assert set(gave_back) == orders
+    assert len(gave_back) == len(orders) == 30
+    assert (completed, terminated, cancelled) == ("20 completed", "10 terminated", "30 cancelled")
+
+
+def test_a_fork_whose_program_is_killed_goes_on_and_the_original_stays(tmp_path: Path) -> None:
+    before = kill_example_after(tmp_path, "calculating with 1500", "what_if", "600")
+    after = run_example(tmp_path, "what_if")
+
+    assert before == [
+        "asking for 500 kg of steel",
+        "calculating with 2000",
+        "500 kg cost 3000",
+        "would run again: calculate",
+        "calculating with 1500",
+    ]
+    assert sorted(after) == sorted(
+        [
+            "500 kg cost 3000",
+            "would run again: calculate",
+            "calculating with 1500",
+            "with cheaper steel: 500 kg cost 2500",
+            "the original stays: 500 kg cost 3000",
+        ]
+    )
+
+
+def test_a_meter_whose_program_is_killed_counts_no_reading_twice(tmp_path: Path) -> None:
+    kill_example_after(tmp_path, "reading 4", "meters", "0.5")
+
+    assert run_example(tmp_path, "meters")[-3:] == [
+        "in all 820 liters",
+        "event 39: {'liters': 39}",
+        "event 40: {'liters': 40}",
+    ]
+
+
 @pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
 def test_an_example_says_what_it_shows_and_how_to_run_it(example: Path) -> None:
     text = example.read_text()
