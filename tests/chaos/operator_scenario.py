@@ -181,7 +181,8 @@ class Outcome(NamedTuple):
     ended: dict[str, tuple[Status, bytes | None, str]]
     """Every instance, with status, output and reason."""
     fired: list[str]
-    """Every slot of the schedule, in order of time."""
+    """Every slot of the schedule that fired, in order of time. A backfill that is asked for again,
+    since its process died unheard, is on record again: its instances are there once."""
 
 
 async def look_at(world: World) -> Outcome:
@@ -200,4 +201,4 @@ async def look_at(world: World) -> Outcome:
         if any(row.kind == DECIDER for row in contents.instances.values()):
             events = [one.event for one in await engine.events(ScheduleDecider, "hourly")]
             fired = [one.instance_id for one in events if isinstance(one, SlotFired)]
-    return Outcome(ended, sorted(fired))
+    return Outcome(ended, sorted(set(fired)))

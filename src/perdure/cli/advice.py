@@ -33,6 +33,10 @@ _COMMANDS = tuple(
         ),
         (r"handle\.jobs\(\)", "perdure job list ID"),
         (r"client\.dead_jobs\(\)", "perdure job list --dead"),
+        (
+            r"client\.schedule\(.+?\)\.resume\(\) lets it go on \((perdure schedule resume .+?)\)",
+            r"\1 lets it go on",
+        ),
         (r"client\.schedules\(\) has all", "perdure schedule list shows all"),
         (r"client\.instances\(waits=\.\.\.\), as perdure list does,", "perdure list"),
         (r"client\.instances\(parent=\.\.\.\)", "perdure list parent:ID"),
