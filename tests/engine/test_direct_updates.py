@@ -98,6 +98,25 @@ async def test_an_instance_in_memory_is_asked_in_one_commit(stage: Stage) -> Non
     assert all(not turn.lease and not turn.consumed for turn in turns)
 
 
+async def test_a_request_that_is_made_again_while_the_first_waits_is_taken_once(
+    stage: Stage,
+) -> None:
+    """A caller has given up and asks again under the same id, while a turn before is committed."""
+    engine = await stage.engine(ALL)
+    handle = await engine.start("t", tally)
+    await waits_for(handle, "update 'add'")
+
+    before = asyncio.ensure_future(handle.update(add, 1))
+    given_up = asyncio.ensure_future(handle.update(add, 5, update_id="x"))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    again = [asyncio.ensure_future(handle.update(add, 5, update_id="x")) for _ in range(3)]
+
+    assert (await before, await asyncio.gather(*again)) == (1, [2, 2, 2])
+    assert await handle.update(add, LAST) == 3
+    assert await handle.result() == [1, 5, LAST]
+
+
 async def test_requests_that_come_at_once_share_a_turn(stage: Stage) -> None:
     engine = await stage.engine(ALL)
     handle = await engine.start("t", tally)

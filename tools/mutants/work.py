@@ -326,6 +326,19 @@ LEASES = (
 
 ONCE = (
     Mutant(
+        "requests-made-again-are-taken-twice",
+        "an update that is asked for again while the first waits is decided twice",
+        "turns/direct/direct_updates.py",
+        "        if update_id in hot.updates or update_id in hot.updating:\n",
+        "        while update_id in hot.updates or update_id in hot.updating:\n"
+        '            update_id += "+"\n'
+        "        if not update_id:\n",
+        (
+            "tests/engine/test_direct_updates.py"
+            "::test_a_request_that_is_made_again_while_the_first_waits_is_taken_once",
+        ),
+    ),
+    Mutant(
         "acts-are-told-by-their-second-time",
         "who deletes, retries or unparks is told that there was nothing, when the server crashed",
         "store/postgres/lost_answers.py",

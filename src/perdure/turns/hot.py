@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from perdure.model.instances import LiveRow, NewInstance, Stamp
 from perdure.model.jobs import ClaimedJob, JobEnd, JobKey, NewJob
@@ -70,9 +70,9 @@ class HotInstance:
         """Inputs of `execute` for the next turn. None as long as there was none: most have none."""
         self.asked: list[WaitingInput] | None = None
         """Those of the turn that is being committed."""
-        self.updates: list[WaitingUpdate] = []
-        """Requests of this process for the next turn, see `direct_updates`."""
-        self.updating: Sequence[WaitingUpdate] = ()
+        self.updates: dict[str, WaitingUpdate] = {}
+        """Requests of this process for the next turn, by their ids; see `direct_updates`."""
+        self.updating: Mapping[str, WaitingUpdate] = {}
         """Those of the turn that is being committed."""
         self.taken_keys: Mapping[str, str] = {}
         """Business keys that the turn being committed knew others to have, with who has them."""
@@ -200,9 +200,9 @@ class HotInstances:
         for one in (*hot.take_asked(), *(inputs or ())):
             one.tell(None)
         if hot.updates or hot.updating:
-            for waiting in (*hot.updating, *hot.updates):
+            for waiting in (*hot.updating.values(), *hot.updates.values()):
                 waiting.tell(is_taken=False)
-            hot.updates, hot.updating = [], ()
+            hot.updates, hot.updating = {}, {}
         if self._instances.get(hot.execution.instance_id) is hot:
             del self._instances[hot.execution.instance_id]
         for coroutine in hot.execution.tear_down():

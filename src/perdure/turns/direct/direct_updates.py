@@ -10,7 +10,7 @@ the inbox, under the same id.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -55,38 +55,45 @@ class DirectUpdates:
         hot = self._memory.hot.get(delivery.instance_id)
         if hot is None or not self._may_take(hot):
             return False
+        update_id = delivery.message_id
+        assert update_id is not None, "an update has an id"
+        if update_id in hot.updates or update_id in hot.updating:
+            # Its caller gave up and asks again. By the inbox the store tells which one counts.
+            return False
         waiting = WaitingUpdate(delivery, asyncio.get_running_loop().create_future())
-        hot.updates.append(waiting)
+        hot.updates[update_id] = waiting
         if not hot.is_ahead:
             self.think(hot)
         return await waiting.taken
 
     def think(self, hot: HotInstance) -> None:
         """Think over the requests that wait, unless messages must come before them."""
-        asked, hot.updates = hot.updates[:MAX_AT_ONCE], hot.updates[MAX_AT_ONCE:]
+        waiting = list(hot.updates.items())
+        asked, hot.updates = dict(waiting[:MAX_AT_ONCE]), dict(waiting[MAX_AT_ONCE:])
         if hot.has_mail or hot.was_sent:
-            tell(asked, is_taken=False)
+            tell(asked.values(), is_taken=False)
             return
-        messages = [Message(0, 0, one.delivery.kind, one.delivery.body) for one in asked]
+        messages = [Message(0, 0, one.delivery.kind, one.delivery.body) for one in asked.values()]
         try:
             turn = self._way.think(hot, messages)
         except (Exception, TurnTooLongError):
             # By the inbox the same trouble comes again, and holds the instance where it is seen.
             self._way.drop(hot)
-            tell(asked, is_taken=False)
+            tell(asked.values(), is_taken=False)
             return
         # One that ended the execution has left those behind it alone. They are let go with it, and
         # not before: by the inbox they would overtake this turn, which would be refused.
         count = sum(event.kind == SignalReceived.kind for event in turn.events)
-        hot.updates = [*asked[count:], *hot.updates]
-        hot.updating = asked[:count]
-        ids = tuple(one.delivery.message_id or "" for one in hot.updating)
-        self._way.commits.submit(hot, msgspec.structs.replace(turn, arrived=ids))
+        came = list(asked.items())
+        hot.updating = dict(came[:count])
+        hot.updates = dict(came[count:]) | hot.updates
+        arrived = tuple(hot.updating)
+        self._way.commits.submit(hot, msgspec.structs.replace(turn, arrived=arrived))
 
     def accepted(self, hot: HotInstance) -> None:
         """The turn of some requests was committed."""
-        updating, hot.updating = hot.updating, ()
-        tell(updating, is_taken=True)
+        updating, hot.updating = hot.updating, {}
+        tell(updating.values(), is_taken=True)
 
     def refused(self, turn: Turn) -> None:
         """A turn of requests was refused."""
@@ -108,7 +115,7 @@ class DirectUpdates:
         return True
 
 
-def tell(waiting: Sequence[WaitingUpdate], *, is_taken: bool) -> None:
+def tell(waiting: Iterable[WaitingUpdate], *, is_taken: bool) -> None:
     """Say of some requests what became of them."""
     for one in waiting:
         one.tell(is_taken=is_taken)
