@@ -417,8 +417,8 @@ ONCE = (
         "updates-behind-an-end-are-lost",
         "an update behind one that ended the execution counts as delivered",
         "turns/direct/direct_updates.py",
-        "hot.updating = asked[:count]",
-        "hot.updating = asked",
+        "hot.updating = dict(came[:count])",
+        "hot.updating = dict(came)",
         (
             "tests/engine/test_direct_updates.py"
             "::test_what_comes_behind_continue_as_new_goes_to_the_next_execution",
