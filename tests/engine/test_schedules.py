@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure import (
@@ -23,6 +24,7 @@ from perdure import (
 )
 from perdure.clock import ManualClock
 from perdure.errors import AlreadyExistsError, InstanceNotFoundError, UsageError
+from perdure.model.instances import LiveRow
 from tests.engine.stage import Stage, options, until
 
 HOUR = timedelta(hours=1)
@@ -309,6 +311,31 @@ async def test_a_deleted_schedule_is_gone_until_it_is_put_again(
     _, two = await has_ids(engine, 2)
     await engine.handle(two).send(go, True)
     await ends(engine, two)
+
+
+async def test_a_schedule_hears_of_what_is_deleted_while_it_moves_on(
+    stage: Stage, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at the instance and its end another turn of it is committed."""
+    engine = await stage.engine([*ALL, held], clock=clock)
+    clock.advance(HOUR)
+    [one] = await has_ids(engine, 1)
+    store = engine._core.raw_store
+    read = store.read_live
+
+    async def read_too_early(instance_id: str) -> LiveRow | None:
+        monkeypatch.undo()
+        live = await read(instance_id)
+        assert live is not None
+        before = live.stamp._replace(commit_id=live.stamp.commit_id ^ 2)
+        return msgspec.structs.replace(live, stamp=before)
+
+    monkeypatch.setattr(store, "read_live", read_too_early)
+    await engine.delete(one, force=True)
+
+    await until_empty(engine.schedule("held"))
+    with pytest.raises(InstanceNotFoundError):
+        await engine.handle(one).info()
 
 
 async def test_what_a_schedule_has_started_can_be_deleted_by_itself(

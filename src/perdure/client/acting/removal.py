@@ -66,8 +66,10 @@ class Removal:
                     f"{running.status}{below}",
                     "end it first, or delete with force=True, which drops its work as it stands",
                 )
-            if running is not None and row.parent_id is not None:
-                await self._stop(row)  # The schedule that has started it waits for its end.
+            if row.parent_id is not None and not row.status.is_terminal:
+                # The schedule that has started it waits for its end, and is told by that.
+                if not await self._stop(row):
+                    continue
                 tree = await read_tree(self._store, [row])
             counts = await self._remove(tree, force=force)
             if counts is not None:
@@ -150,11 +152,12 @@ class Removal:
 
     # ------------------------------------------------------------------ inside
 
-    async def _stop(self, row: InstanceRow) -> None:
-        """End a root whose tree grows while it is deleted: then it grows no more."""
+    async def _stop(self, row: InstanceRow) -> bool:
+        """End a root: then its tree grows no more. False: it has moved on meanwhile."""
         live = await self._store.read_live(row.instance_id)
-        if live is not None and live.stamp.incarnation == row.incarnation:
-            await stop(self._store, live, "it is being deleted")
+        if live is None or live.stamp.incarnation != row.incarnation:
+            return True
+        return await stop(self._store, live, "it is being deleted") is not None
 
     async def _row(self, instance_id: str) -> InstanceRow:
         [row] = await self._store.read_instances([instance_id])
