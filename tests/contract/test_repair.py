@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
 from perdure.clock import ManualClock
-from perdure.model.histories.events import Failure, SignalReceived, write_event
+from perdure.model.histories.events import ActivityFailed, Failure, SignalReceived, write_event
 from perdure.model.instances import Status
 from perdure.model.jobs import JobEnd, JobFailures, JobKey
 from perdure.model.messages import CarriedMessage, DeliveryStatus
@@ -35,6 +36,7 @@ from tests.contract.store_values import (
     outcome,
     queued,
     result_of,
+    start_timer,
     timer,
     turn_of,
 )
@@ -43,6 +45,38 @@ from tests.contract.test_admin import dead
 LEASE = timedelta(milliseconds=LEASE_MS)
 MS = timedelta(milliseconds=1)
 REFUSED = TurnReceipt(TurnStatus.REFUSED)
+
+
+def failure_of(key: JobKey) -> bytes:
+    """Return what tells the owner of a job that it failed."""
+    failed = ActivityFailed(schedule=key.seq, failures=(Failure("OSError", "no"),))
+    _, body = write_event(failed)
+    return body
+
+
+async def begun_with_two_jobs(store: Store, **fields: Any) -> int:
+    """Start an instance that waits for two jobs, and return how many there are."""
+    await begun(store, jobs=(job(2), job(3)), **fields)
+    return 2
+
+
+async def failed(store: Store, count: int) -> list[JobKey]:
+    """Let all jobs die, and return their keys."""
+    claimed = sorted(await claim_jobs(store), key=lambda one: one.key.seq)
+    assert len(claimed) == count
+    ends = [
+        JobEnd(
+            key=one.key,
+            token=one.token,
+            kind=ActivityFailed.kind,
+            body=failure_of(one.key),
+            failure=Failure("OSError", "no"),
+            is_dead=True,
+        )
+        for one in claimed
+    ]
+    assert await store.end_jobs(ends) == [True] * count
+    return [one.key for one in claimed]
 
 
 class TestRepair:
@@ -104,6 +138,41 @@ class TestRepair:
         assert await store.read_jobs("i") == []
         [turn] = await claim(store)
         assert [m.body for m in turn.messages] == [b"{}", b"late"]
+
+    async def test_a_failure_that_no_code_has_heard_of_is_taken_back_with_its_job(
+        self, store: Store
+    ) -> None:
+        keys = await failed(store, await begun_with_two_jobs(store))
+        [claimed] = await claim(store)
+
+        assert await store.retry_dead_jobs(keys[:1]) == [True]
+
+        assert await store.commit([turn_of(claimed)]) == [REFUSED]
+        [left] = await store.read_inbox("i")
+        assert left.body == failure_of(keys[1])
+        [job] = await claim_jobs(store)
+        assert await store.end_jobs([result_of(keys[0], job.token, "late")]) == [True]
+        [turn] = await claim(store)
+        assert [m.body for m in turn.messages] == [failure_of(keys[1]), b"late"]
+
+    async def test_a_failure_of_an_effect_that_is_put_back_is_heard_of(self, store: Store) -> None:
+        await decided(store, jobs=(job(),))
+        [key] = await failed(store, 1)
+
+        assert await store.retry_dead_jobs([key]) == [True]
+
+        [left] = await store.read_inbox(key.instance_id)
+        assert left.body == failure_of(key)
+
+    async def test_a_timer_that_fails_a_call_stays_when_its_job_is_put_back(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        count = await begun_with_two_jobs(store, timers=(start_timer(2, clock() + 60_000),))
+        key, _ = await failed(store, count)
+
+        assert await store.retry_dead_jobs([key]) == [True]
+
+        assert [m.timer_key for m in await store.read_inbox("i")] == [None, "start:2"]
 
     async def test_a_turn_takes_the_end_of_a_job_that_was_put_back_the_short_way(
         self, store: Store

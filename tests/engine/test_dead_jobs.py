@@ -10,7 +10,7 @@ from perdure import Activity, Engine, Retry, activity, orchestration
 from perdure.errors import ActivityError
 from perdure.model.jobs import JobKey
 from tests import rows
-from tests.engine.stage import Gate, Stage, options, until
+from tests.engine.stage import Gate, Stage, options, until, waits_for
 
 AT_ONCE = Retry(max_attempts=2, first_delay=timedelta(0))
 
@@ -126,6 +126,35 @@ async def test_a_dead_job_can_be_run_again(stage: Stage) -> None:
 
     await until(lambda: sent == ["Ada"])
     assert await dead_keys(engine) == []
+
+
+async def test_a_job_that_is_run_again_in_time_answers_its_call(stage: Stage) -> None:
+    is_repaired = False
+
+    @activity(retry=AT_ONCE)
+    async def mail(to: str) -> str:
+        if not is_repaired:
+            raise OSError("no network")
+        return f"sent to {to}"
+
+    @orchestration
+    async def mailing(to: str) -> str:
+        return await mail(to)
+
+    stage.expect_log("no live worker serves activity 'mail'")
+    starter = await stage.engine([mailing])
+    handle = await starter.start("m", mailing, "Ada")
+    await waits_for(handle, "mail")
+    await starter.close()
+    mailer = await stage.engine([mail])
+    await until(lambda: dead_keys(mailer))
+
+    is_repaired = True
+    assert await mailer.retry_dead_jobs() == 1
+    await mailer.close()
+
+    engine = await stage.engine([mailing, mail])
+    assert await engine.handle("m", mailing).result() == "sent to Ada"
 
 
 @pytest.mark.parametrize(

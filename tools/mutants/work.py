@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tools.mutants.mutant import Mutant
 
+PUT_BACK = "tests/contract/test_repair.py::TestRepair::"
 CONTRACT = "tests/contract/"
 CUTS = "tests/store/test_postgres_cuts.py::"
 HINTS = "tests/store/test_hints.py::"
@@ -593,5 +594,29 @@ KEYS = (
         "self._decisions().free_keys(row)",
         "pass",
         (f"{CONTRACT}test_unique_keys.py::TestFreedKeys::test_an_end_frees_the_key",),
+    ),
+    Mutant(
+        "unread-failures-stay",
+        "a call whose job was put back in time fails all the same",
+        "store/sql/repair.py",
+        "                if _is_failure_of(key, message):",
+        "                if False:",
+        (f"{PUT_BACK}test_a_failure_that_no_code_has_heard_of_is_taken_back_with_its_job[file]",),
+    ),
+    Mutant(
+        "failures-of-effects-are-taken-back",
+        "a decider never hears of the effect that failed, and of its end as that of another",
+        "store/sql/repair.py",
+        " or not owner.version:",
+        ":",
+        (f"{PUT_BACK}test_a_failure_of_an_effect_that_is_put_back_is_heard_of[file]",),
+    ),
+    Mutant(
+        "failures-of-other-calls-are-taken-back",
+        "a call is never answered when the job of another one is put back",
+        "store/sql/repair.py",
+        "isinstance(event, ActivityFailed) and event.schedule == key.seq",
+        "isinstance(event, ActivityFailed)",
+        (f"{PUT_BACK}test_a_failure_that_no_code_has_heard_of_is_taken_back_with_its_job[file]",),
     ),
 )

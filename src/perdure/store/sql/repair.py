@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure.ids import fresh_id
-from perdure.model.histories.events import SignalReceived, UnreadableEventError, read_event
+from perdure.model.histories.events import (
+    ActivityFailed,
+    SignalReceived,
+    UnreadableEventError,
+    read_event,
+)
 from perdure.model.instances import part_of
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.message_ids import message_id_of
+from perdure.model.messages import Message
 from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.commits.commit import Commit
 from perdure.store.sql.commits.flush import flush
@@ -16,6 +22,7 @@ from perdure.store.sql.commits.rows import load
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.locking import lock_instances
 from perdure.store.sql.packing import pack
+from perdure.store.sql.questions import reading
 
 _BY_HAND = 1
 """Stands for the token of a job that no worker runs; never stored."""
@@ -27,7 +34,35 @@ def retry_dead_jobs(connection: Connection, keys: Sequence[JobKey], *, now_ms: i
     lock_instances(connection, [key.instance_id for key in keys])
     back = [JobKey(*row) for row in connection.run("revive_jobs", keys=_pack(keys), now_ms=now_ms)]
     connection.run("delete_dead_jobs", keys=_pack(back))
+    _take_back_failures(connection, back, now_ms=now_ms)
     return _each_once(keys, back)
+
+
+def _take_back_failures(connection: Connection, keys: Sequence[JobKey], *, now_ms: int) -> None:
+    """Remove failures that no code has heard of yet: those calls are open, and are answered by what
+    their jobs come to now.
+
+    A decider hears of both: the end of an effect that was put back answers none (decision 14).
+    """
+    owners = [key.instance_id for key in keys]
+    for key, owner in zip(keys, reading.read_instances(connection, owners), strict=True):
+        if owner is None or owner.status.is_terminal or not owner.version:
+            continue
+        if (owner.incarnation, owner.execution) == (key.incarnation, key.execution):
+            for message in reading.read_inbox(connection, key.instance_id):
+                if _is_failure_of(key, message):
+                    drop_message(connection, key.instance_id, message.no, now_ms=now_ms)
+
+
+def _is_failure_of(key: JobKey, message: Message) -> bool:
+    is_failure = message.kind == ActivityFailed.kind and message.timer_key is None
+    if not is_failure or message.execution not in (0, key.execution):
+        return False
+    try:
+        event = read_event(message.kind, message.body)
+    except UnreadableEventError:
+        return False
+    return isinstance(event, ActivityFailed) and event.schedule == key.seq
 
 
 def forget_dead_jobs(connection: Connection, keys: Sequence[JobKey]) -> list[bool]:
