@@ -160,8 +160,9 @@ DAMAGE = {
         "leftover",
     ),
     "a result and a job for one call": (
-        "UPDATE inbox SET kind = 'activity_completed', body = CAST('{\"schedule\":2,\"result\":0}'"
-        " AS BLOB) WHERE instance_id = 'failing'",
+        "INSERT INTO inbox (part, instance_id, no, effective_at_ms, rank, execution, kind, body)"
+        " SELECT part, instance_id, last_no, last_at_ms, 1, 0, 'activity_completed',"
+        " CAST('{\"schedule\":2,\"result\":0}' AS BLOB) FROM live WHERE instance_id = 'failing'",
         "S5",
     ),
     "a job of an execution that is over": (
