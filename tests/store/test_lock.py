@@ -17,6 +17,7 @@ import pytest
 
 from perdure.errors import StoreUnavailableError
 from perdure.model.hints import Hint
+from perdure.store.sqlite import short_calls
 from perdure.store.sqlite.file_lock import WriteLock
 from perdure.store.sqlite.store import SqliteStore
 from tests.contract.store_values import begun, given, message, next_turn, outcome
@@ -60,6 +61,12 @@ def failing(*errors: tuple[int, OSError]) -> Callable[[int, int], None]:
 
 def _fail(*_: Any) -> Any:
     raise IO_ERROR
+
+
+@pytest.fixture(autouse=True)
+def _calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python's own system calls, which can be made to fail; `test_short_calls` compares them."""
+    monkeypatch.setattr(short_calls, "_system", lambda: None)
 
 
 # ------------------------------------------------------------- after a commit

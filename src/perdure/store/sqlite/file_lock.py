@@ -28,7 +28,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
@@ -38,6 +38,7 @@ from weakref import WeakSet
 from perdure.errors import StoreUnavailableError
 from perdure.ids import fresh_id
 from perdure.model.hints import HINTS, WITH_NEWS, WITH_WORK, Hint
+from perdure.store.sqlite.short_calls import flock_at_once, read_at, write_at
 
 _POLL_S = 0.01
 _LAST_CHANGE = struct.Struct("<Q8sQQ")
@@ -107,7 +108,7 @@ class WriteLock:
             # Counted before, and not after the system was asked: threads that compare meanwhile
             # would take our own hint for one of others.
             self.count_as_ours(hints)
-            os.pwrite(self._file, _LAST_CHANGE.pack(total + 1, self._process, work, news), 0)
+            write_at(self._file, _LAST_CHANGE.pack(total + 1, self._process, work, news), 0)
             self._last_total = total + 1
             self._wake(hints)
         except OSError:
@@ -180,7 +181,7 @@ class WriteLock:
     def __enter__(self) -> None:
         if not self._try():
             self.contended += 1
-            self._flock(fcntl.LOCK_EX)
+            self._flock(fcntl.LOCK_EX, fcntl.flock)
 
     def __exit__(
         self,
@@ -212,25 +213,25 @@ class WriteLock:
         return self._file
 
     def _last_change(self) -> tuple[int, bytes, int, int]:
-        data = os.pread(self._file, _LAST_CHANGE.size, 0)
+        data = read_at(self._file, _LAST_CHANGE.size, 0)
         total, process, work, news = _LAST_CHANGE.unpack(data.ljust(_LAST_CHANGE.size, b"\0"))
         return total, process, work, news
 
     def _try(self) -> bool:
         try:
-            self._flock(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._flock(fcntl.LOCK_EX | fcntl.LOCK_NB, flock_at_once)
         except BlockingIOError:
             return False
         return True
 
-    def _flock(self, operation: int) -> None:
+    def _flock(self, operation: int, by: Callable[[int, int], None]) -> None:
         if self._file == _CLOSED:
             raise StoreUnavailableError(
                 f"the lock file {self._path} is closed, or open only in the process that this one "
                 "was forked from; open a store here"
             )
         try:
-            fcntl.flock(self._file, operation)
+            by(self._file, operation)
         except BlockingIOError:
             raise
         except OSError as error:
@@ -244,7 +245,7 @@ class WriteLock:
         if self._file == _CLOSED:
             return  # This is a forked child: its parent has the lock.
         try:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
+            flock_at_once(self._file, fcntl.LOCK_UN)
         except OSError:
             # Taking it again works, and letting it go may work then.
             logger.warning("the lock file %s could not be unlocked", self._path, exc_info=True)

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from perdure.errors import StoreCorruptError, StoreUnavailableError
+from perdure.store.sqlite.short_calls import identity_of
 
 _ENDS = ("", "-journal", "-wal", "-shm", "-lock")
 """What the names of the files of a database end with; the last one is ours."""
@@ -22,19 +23,17 @@ class OpenedFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        found = os.stat(path)
-        self._identity = (found.st_dev, found.st_ino)
+        self._identity = identity_of(path)
 
     @property
     def is_there(self) -> bool:
         """Whether the path still leads to it."""
         try:
-            found = os.stat(self._path)
+            return identity_of(self._path) == self._identity
         except FileNotFoundError:
             return False
         except OSError:
             return True  # Out of reach for a moment; readers and writers are told.
-        return (found.st_dev, found.st_ino) == self._identity
 
     def check(self) -> None:
         """Refuse to read or write what is no longer there.
