@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from perdure.errors import StoreError
 from perdure.ids import fresh_id
 from perdure.model.histories.events import Body
@@ -25,6 +27,7 @@ from perdure.model.turns import (
     TurnClaim,
     TurnReceipt,
     TurnStatus,
+    has_more,
 )
 from perdure.store.base import ExecutionKey, Store
 
@@ -71,7 +74,7 @@ def first_turn(start: NewInstance, **fields: Any) -> Turn:
         "start": start,
         "events": (STARTED,),
     }
-    return Turn(**{**values, **fields})
+    return _said_plain(Turn(**{**values, **fields}))
 
 
 def next_turn(instance_id: str, stamp: Stamp, **fields: Any) -> Turn:
@@ -83,7 +86,12 @@ def next_turn(instance_id: str, stamp: Stamp, **fields: Any) -> Turn:
         "now_ms": 3,
         "worker_id": "w1",
     }
-    return Turn(**{**values, **fields})
+    return _said_plain(Turn(**{**values, **fields}))
+
+
+def _said_plain(turn: Turn) -> Turn:
+    """Let a turn say that it is plain if it is, as those of orchestrations do."""
+    return msgspec.structs.replace(turn, is_plain=not has_more(turn))
 
 
 def turn_of(claimed: ClaimedTurn, **fields: Any) -> Turn:

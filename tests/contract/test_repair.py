@@ -7,14 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 
 from perdure.clock import ManualClock
 from perdure.model.histories.events import ActivityFailed, Failure, SignalReceived, write_event
 from perdure.model.instances import Status
 from perdure.model.jobs import JobEnd, JobFailures, JobKey
 from perdure.model.messages import CarriedMessage, DeliveryStatus
-from perdure.model.turns import Hold, TurnReceipt, TurnStatus
+from perdure.model.turns import Hold, TurnReceipt, TurnStatus, with_more
 from perdure.model.updates import request_message
 from perdure.store.base import Store
 from tests.contract.store_values import (
@@ -344,7 +343,7 @@ class TestRepair:
         assert await store.deliver([sent]) == ["delivered"]
         unread = CarriedMessage(1, *body)
         turn = next_turn("i", stamp, events=(CONTINUED,), consumed=(1,))
-        await accepted(store, replace(turn, continued=continuation("next", unread)))
+        await accepted(store, with_more(turn, continued=continuation("next", unread)))
         [_, waiting] = await store.read_inbox("i")
         assert await store.deliver([sent]) == [DeliveryStatus.DUPLICATE]
 

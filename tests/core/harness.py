@@ -41,7 +41,7 @@ from perdure.model.histories.events import (
 )
 from perdure.model.instances import DefinitionKey, Stamp
 from perdure.model.messages import Message
-from perdure.model.turns import Turn
+from perdure.model.turns import Turn, has_more
 
 START_MS = 1_800_000_000_000
 ID = ExecutionId("i-1", 77, 1)
@@ -156,6 +156,7 @@ class Script:
         stamp = Stamp(incarnation, number, self.execution.last_seq + 1)
         terms = TurnTerms(stamp, 1, "w", self._next_no, 0, self.takes, lease=7)
         turn = run_turn(self.execution, messages, terms, now_ms=self.now_ms)
+        assert not (turn.is_plain and has_more(turn))
         for kind, body in turn.events:
             self.history.append(StoredEvent(len(self.history) + 1, kind, turn.now_ms, body))
         self.turns.append(turn)

@@ -32,15 +32,22 @@ from perdure.model.histories.events import (
     write_event,
 )
 from perdure.model.instances import DefinitionKey, Stamp, Status
-from perdure.model.jobs import JobPolicy
+from perdure.model.jobs import JobEnd, JobKey, JobPolicy
 from perdure.model.messages import Delivery, Message
 from perdure.model.options import ParentClose, Retry
-from perdure.model.turns import Turn
+from perdure.model.turns import Turn, has_more, with_more
 from tests.core import programs
 from tests.core.harness import ID, START_MS, Script, new_execution, raw
 from tests.core.programs import child, number, say
 
 PARENT = Parent("boss", 5, 2, 9)
+
+COMMON = {
+    *("instance_id", "stamp", "commit_id", "now_ms", "worker_id", "lease", "seize", "start"),
+    *("seen_no", "consumed", "job_ends", "events", "jobs", "jobs_leased_until_ms"),
+    *("next_due_ms", "outcome", "is_plain"),
+}
+"""What plain turns may have. All that asks whether a turn is plain knows of these."""
 
 
 def read(delivery: Delivery) -> Any:
@@ -587,6 +594,30 @@ def test_a_turn_carries_the_terms_it_was_run_under() -> None:
 
     assert (turn.stamp, turn.lease, turn.commit_id, turn.seen_no) == (terms.stamp, 8, 3, 4)
     assert (turn.worker_id, turn.instance_id) == ("w", "i-1")
+
+
+def test_a_turn_that_ends_an_attempt_which_has_sent_something_is_not_plain() -> None:
+    """All others of this floor are compared by the harness."""
+    script = Script(programs.gathers)
+    message = Message(0, START_MS, *write_event(ActivityCompleted(schedule=2, result=raw("a"))))
+    end = JobEnd(key=JobKey("i-1", 1, 1, 2), token=1, kind=message.kind, body=message.body)
+    sent = msgspec.structs.replace(end, sent=())
+
+    def turn_of(ends: tuple[JobEnd, ...]) -> Turn:
+        terms = TurnTerms(Stamp(1, 1, 2), 3, "w", 4, 0, lambda _: True, job_ends=ends)
+        return run_turn(script.execution, [message], terms, now_ms=START_MS)
+
+    assert turn_of((end,)).is_plain
+    assert not turn_of((sent,)).is_plain
+
+
+@pytest.mark.parametrize("name", sorted(set(Turn.__struct_fields__) - COMMON))
+def test_a_turn_with_what_few_have_is_not_plain(name: str) -> None:
+    plain = msgspec.structs.replace(first(Script(programs.gathers)), is_plain=True)
+
+    assert not has_more(plain)
+    assert has_more(with_more(plain, **{name: "something"}))
+    assert not with_more(plain, **{name: "something"}).is_plain
 
 
 def test_an_inline_call_can_be_found_by_its_number() -> None:

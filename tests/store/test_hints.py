@@ -68,6 +68,7 @@ def turn(**fields: Any) -> Any:
 )
 def test_an_accepted_turn_hints_at_what_concerns_others(fields: dict[str, Any], hint: Hint) -> None:
     assert hint_of(turn(**fields), ACCEPTED) == hint
+    assert hints_of([turn(**fields)], [ACCEPTED]) == hint
 
 
 def test_a_first_turn_that_goes_on_in_memory_concerns_no_other_process() -> None:

@@ -278,6 +278,33 @@ LEASES = (
         (f"{HINTS}test_an_accepted_turn_hints_at_what_concerns_others",),
     ),
     Mutant(
+        "plain-ends-are-no-news",
+        "the same, of an end that has nothing else to tell",
+        "store/sql/commits/hints.py",
+        "has_news = has_news or operation.outcome is not None",
+        "pass",
+        (f"{HINTS}test_an_accepted_turn_hints_at_what_concerns_others",),
+    ),
+    Mutant(
+        "turns-with-more-are-plain",
+        "what a turn has gained since it was thought is passed over",
+        "model/turns.py",
+        "return msgspec.structs.replace(turn, is_plain=False, **fields)",
+        "return msgspec.structs.replace(turn, **fields)",
+        ("tests/core/test_turn.py::test_a_turn_with_what_few_have_is_not_plain",),
+    ),
+    Mutant(
+        "turns-with-streams-are-plain",
+        "readers of a stream hear of what an attempt has sent only by the next look",
+        "core/orchestrations/turn.py",
+        " and not have_sent(terms.job_ends)",
+        "",
+        (
+            "tests/core/test_turn.py"
+            "::test_a_turn_that_ends_an_attempt_which_has_sent_something_is_not_plain",
+        ),
+    ),
+    Mutant(
         "news-is-counted-after-the-row",
         "what happens between the row and the number is swallowed until the next look",
         "client/reading/watch.py",

@@ -200,6 +200,9 @@ class ArgumentsCodec:
         )
         # Without these every argument has a name of its own, and binding needs no inspect.
         self._all_named = all(parameter.kind in _NAMED for parameter in parameters)
+        is_plain = self._all_named and self._positional == self._names
+        self._plain_count = len(self._names) if is_plain else -1
+        """So many arguments by position are all there are; -1: that cannot be said."""
         self._plans: dict[str, Plan] | None = None
         self._is_exact = False
         self._is_bounded = False
@@ -268,6 +271,8 @@ class ArgumentsCodec:
         return _hints(self._fn, [name]).get(name, Any)
 
     def _bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Mapping[str, Any]:
+        if not kwargs and len(args) == self._plain_count:
+            return dict(zip(self._positional, args, strict=True))
         if self._all_named and len(args) <= len(self._positional):
             given = dict(zip(self._positional, args, strict=False))
             if kwargs and given.keys().isdisjoint(kwargs):
@@ -313,10 +318,11 @@ class ArgumentsCodec:
             if UNBOUND in stored:
                 stored = self._bound(stored)
             for name, part in stored.items():
-                if name not in plans:
+                plan = plans.get(name)
+                if plan is None:
                     # Dropping it could change what the call means; the code must know it.
                     raise Misfit(f"is stored, but {self._name}{self._signature} has no such one")
-                given[name] = plans[name].load(part)
+                given[name] = plan.load(part)
         except Misfit as misfit:
             raise self._error(name, misfit) from misfit.__cause__
         except RecursionError:

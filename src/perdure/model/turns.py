@@ -196,6 +196,10 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     ones, and the instance waits for its first turn again."""
     outcome: InstanceEnd | None = None
     """The end: removes its live row, inbox, jobs and timers."""
+    is_plain: bool = False
+    """Whether it has nothing of what `has_more` asks for, as nearly all have not. It is said by
+    what makes the turn, so that what comes of it need not be asked field by field; False is always
+    right."""
 
     @property
     def next_stamp(self) -> Stamp:
@@ -209,11 +213,33 @@ class Turn(msgspec.Struct, frozen=True, gc=False, kw_only=True):
         return Stamp(incarnation, execution, seq + len(self.events), self.commit_id)
 
 
+_MORE = (
+    *("arrived", "taken", "timers", "timers_gone", "jobs_gone", "jobs_buried", "deliveries"),
+    *("children", "definition", "kv", "report", "sent", "forwarded", "continued", "rewound"),
+    *("receipts", "unique", "passed_keys", "snapshot", "feed", "observations", "vanishes"),
+)
+"""What few turns have."""
+
+
+def has_more(turn: Turn) -> bool:
+    """Tell whether a turn changes more than its events, jobs and messages, its start and its end,
+    or ends an attempt that has sent something: whether it must not be called plain."""
+    return has_sent(turn) or any(getattr(turn, name) not in (None, (), 0) for name in _MORE)
+
+
+def with_more(turn: Turn, **fields: object) -> Turn:
+    """Return a turn with some of what few have."""
+    return msgspec.structs.replace(turn, is_plain=False, **fields)
+
+
 def has_sent(turn: Turn) -> bool:
     """Tell whether a turn, or an attempt that it ends, has sent something to a stream."""
-    if turn.sent or turn.forwarded:
-        return True
-    for end in turn.job_ends:  # noqa: SIM110  # a generator costs more than the rest of it
+    return bool(turn.sent or turn.forwarded) or have_sent(turn.job_ends)
+
+
+def have_sent(ends: tuple[JobEnd, ...]) -> bool:
+    """Tell whether one of some attempts has sent something to a stream."""
+    for end in ends:  # noqa: SIM110  # a generator costs more than the rest of it
         if end.sent is not None:
             return True
     return False

@@ -11,8 +11,6 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any
 
-import msgspec
-
 from perdure.authoring.deciders.decider_definition import DeciderDefinition
 from perdure.authoring.definition import Definition
 from perdure.authoring.orchestration import Orchestration
@@ -28,7 +26,7 @@ from perdure.model.instances import DefinitionKey, NewInstance
 from perdure.model.jobs import JobEnd
 from perdure.model.messages import Message, digest_of
 from perdure.model.options import WorkerOptions
-from perdure.model.turns import Turn
+from perdure.model.turns import Turn, with_more
 from perdure.turns.any_execution import AnyExecution
 from perdure.turns.coverage import Coverage
 from perdure.turns.direct.taken_keys import TakenKeys
@@ -274,4 +272,4 @@ def _with_taken(turn: Turn, messages: Sequence[Message]) -> Turn:
     """Let a turn that is accepted whichever worker has the lease say which messages it took."""
     if not turn.seize or turn.start is not None or not any(turn.consumed):
         return turn
-    return msgspec.structs.replace(turn, taken=digest_of(messages, turn.consumed))
+    return with_more(turn, taken=digest_of(messages, turn.consumed))

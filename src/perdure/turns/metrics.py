@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from perdure.turns.any_execution import AnyExecution
     from perdure.turns.direct.waiting_input import WaitingInput
     from perdure.turns.hot import HotInstance
+from perdure.turns.tally import ChildEnd
 
 logger = logging.getLogger(__name__)
 
@@ -68,10 +69,8 @@ class TurnMetrics:
         metrics, tally, execution = self.metrics, hot.tally, hot.execution
         name, version = execution.name, execution.version
         bytes_before, cancels_before = tally.bytes, tally.cancels
-        for child in tally.add(turn):
-            labels = (name, child.name, child.outcome)
-            metrics.child_calls.add(labels)
-            metrics.child_duration.observe(labels, child.took_ms / 1000)
+        if ended := tally.add(turn):
+            self._children_ended(name, ended)
         if not version:
             self._decided(execution, turn)
             return
@@ -81,7 +80,7 @@ class TurnMetrics:
             metrics.starts.add((name, version, _initiator(execution)))
         if tally.cancels != cancels_before:
             metrics.cancellations.add((name, version))
-        if turn.sent or turn.forwarded:
+        if not turn.is_plain:
             self._sent(turn.sent, turn.forwarded)
         if turn.job_ends:
             self.jobs_ended(turn.job_ends)
@@ -95,6 +94,12 @@ class TurnMetrics:
             self._execution_ended(name, tally.turns, events)
         if events >= HISTORY_WARNING_EVENTS or tally.bytes >= HISTORY_WARNING_BYTES:
             self._look_at_growth(hot, turn, events, bytes_before)
+
+    def _children_ended(self, name: str, ended: Iterable[ChildEnd]) -> None:
+        for child in ended:
+            labels = (name, child.name, child.outcome)
+            self.metrics.child_calls.add(labels)
+            self.metrics.child_duration.observe(labels, child.took_ms / 1000)
 
     def _sent(
         self, sent: tuple[SentItems, ...], forwarded: tuple[ForwardedItems, ...] = ()

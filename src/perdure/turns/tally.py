@@ -70,6 +70,12 @@ class ExecutionTally:
         if turn.stamp.next_seq == 1:
             self.since_ms = turn.now_ms
         size = self.bytes
+        if turn.is_plain and not turn.consumed:
+            # What is noted comes by a message, or in a turn that has more.
+            for _, body in turn.events:
+                size += len(body)
+            self.bytes = size
+            return ()
         is_noted = False
         for kind, body in turn.events:
             size += len(body)

@@ -287,14 +287,8 @@ class TurnWay:
         self._metrics.accepted(hot, turn)
         if turn.lease or hot.claim is not None:
             self._memory.unlease(turn.instance_id)
-        if turn.jobs_gone:
-            self._jobs.cancel([hot.job_key(seq) for seq in turn.jobs_gone])
-        self._tell_waiting(hot, turn)
-        for child in turn.children:
-            self._unserved.notice(child.instance.definition)
-            if child.instance.messages:
-                # An input for a decider: what is executed here after this must not overtake it.
-                self._memory.noticed_mail(child.instance.instance_id)
+        if not turn.is_plain:
+            self._tell_more(hot, turn)
         if hot.asked is not None:
             self.direct.contention.accepted(turn.instance_id)
             self.answer_inputs(hot)
@@ -304,6 +298,17 @@ class TurnWay:
             self._ended(hot, turn)
         else:
             self._goes_on(hot, turn, receipt)
+
+    def _tell_more(self, hot: HotInstance, turn: Turn) -> None:
+        """Tell of what few turns have: jobs that are gone, what callers wait for, children."""
+        if turn.jobs_gone:
+            self._jobs.cancel([hot.job_key(seq) for seq in turn.jobs_gone])
+        self._tell_waiting(hot, turn)
+        for child in turn.children:
+            self._unserved.notice(child.instance.definition)
+            if child.instance.messages:
+                # An input for a decider: what is executed here after this must not overtake it.
+                self._memory.noticed_mail(child.instance.instance_id)
 
     def _tell_waiting(self, hot: HotInstance, turn: Turn) -> None:
         """Tell callers of this process what a turn has changed for them."""

@@ -24,18 +24,22 @@ class CollectorPause:
 
     def begin(self) -> None:
         """Keep the collector off until the `end` that belongs to this."""
-        with self._lock:
-            if not self._turns:
-                self._was_on = gc.isenabled()
-                gc.disable()
-            self._turns += 1
+        # Not `with`, which takes twice as long: nothing in between can fail.
+        self._lock.acquire()
+        turns = self._turns
+        if not turns:
+            self._was_on = gc.isenabled()
+            gc.disable()
+        self._turns = turns + 1
+        self._lock.release()
 
     def end(self) -> None:
         """Switch it on again, if it was on and no other turn runs."""
-        with self._lock:
-            self._turns -= 1
-            if not self._turns and self._was_on:
-                gc.enable()
+        self._lock.acquire()
+        turns = self._turns = self._turns - 1
+        if not turns and self._was_on:
+            gc.enable()
+        self._lock.release()
 
     def forget(self) -> None:
         """Count from zero: in a forked child the turns of other threads never end."""

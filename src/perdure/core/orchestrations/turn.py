@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from perdure.authoring.registry import BEHAVIOUR, activity_key, inline_key, orchestration_key
 from perdure.authoring.scope import ActivityRequest, InlineRequest
 from perdure.clock import not_before
@@ -56,6 +54,8 @@ from perdure.model.turns import (
     InstanceEnd,
     NewTimer,
     Turn,
+    have_sent,
+    with_more,
 )
 
 MAX_SHOWN = 5
@@ -96,7 +96,7 @@ class _Besides:
 
     def added_to(self, turn: Turn) -> Turn:
         """Return a turn with these."""
-        return msgspec.structs.replace(
+        return with_more(
             turn,
             jobs_gone=tuple(self.jobs_gone),
             timers=tuple(self.timers.values()),
@@ -194,6 +194,7 @@ class _Changes:
             definition=definition,
             continued=continued,
             outcome=outcome,
+            is_plain=definition is None and continued is None and not have_sent(terms.job_ends),
         )
         if self._more is not None:
             turn = self._more.added_to(turn)
@@ -209,7 +210,7 @@ class _Changes:
         if scope.sent is not None:
             forwarded = tuple(map(self._for_call, scope.sent.forwarded))
             sent, scope.sent = scope.sent.take(), None
-        return msgspec.structs.replace(
+        return with_more(
             turn,
             kv=() if values is None or not values.changed else values.take_changes(),
             report=report,

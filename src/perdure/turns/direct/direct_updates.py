@@ -14,12 +14,10 @@ from collections.abc import Iterable
 from time import monotonic
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from perdure.core.orchestrations.execution import Execution
 from perdure.model.histories.events import SignalReceived
 from perdure.model.messages import Delivery, Message
-from perdure.model.turns import Turn
+from perdure.model.turns import Turn, with_more
 from perdure.turns.direct.waiting_update import WaitingUpdate
 from perdure.turns.hot import HotInstance
 from perdure.turns.memory import Memory
@@ -88,7 +86,7 @@ class DirectUpdates:
         hot.updating = dict(came[:count])
         hot.updates = dict(came[count:]) | hot.updates
         arrived = tuple(hot.updating)
-        self._way.commits.submit(hot, msgspec.structs.replace(turn, arrived=arrived))
+        self._way.commits.submit(hot, with_more(turn, arrived=arrived))
 
     def accepted(self, hot: HotInstance) -> None:
         """The turn of some requests was committed."""

@@ -112,6 +112,8 @@ class Commit:
                 row.attempts = 1
                 row.dirty = True
             return self._keep_ends(turn, _REFUSED)
+        if turn.is_plain:
+            return self._accept(turn, row)
         if turn.arrived and not self.inboxes.may_arrive(row, turn):
             return self._keep_ends(turn, _REFUSED)
         obstacle = self._obstacle(turn)
@@ -191,17 +193,10 @@ class Commit:
     def _accept(self, turn: Turn, row: LiveState) -> TurnReceipt:
         for end in turn.job_ends:
             self._jobs.finish(end)
-        if turn.jobs_buried:
-            self._jobs.bury(turn, row)
-        first_seq = row.next_seq
-        self._append(turn, row)
-        if turn.definition is not None:
-            row.definition_no = self._number_of(turn.definition)
-            self._move(row, row.definition_no)
-        if turn.feed or turn.receipts or turn.observations or turn.unique or turn.snapshot:
-            self._decisions().keep(turn, row, first_seq)
-        if turn.kv or turn.report is not None or turn.sent or turn.forwarded:
-            self._keep_shown(turn, row, first_seq)
+        if turn.is_plain:
+            self._append(turn, row)
+        else:
+            self._append_with_more(turn, row)
         has_unseen = row.last_no > turn.seen_no
         if not has_unseen:
             self.inboxes.emptied(row)
@@ -216,7 +211,8 @@ class Commit:
             # A claim of a job may have removed a timer that the turn still counts on. It must not
             # wake the instance for ever, so what is due already is compared with the inbox.
             row.is_due_unsure = at_ms is not None and not has_unseen and at_ms <= self._now_ms
-            self._change_inbox(turn, row)
+            if turn.consumed or not turn.is_plain:
+                self._change_inbox(turn, row)
             self._jobs.change(turn, row)
         if turn.children or turn.deliveries:
             last_no = row.last_no
@@ -225,6 +221,22 @@ class Commit:
         # Nothing was ever in the inbox of most.
         is_plain = not (row.last_no or has_unseen)
         return _ACCEPTED if is_plain else TurnReceipt(TurnStatus.ACCEPTED, row.last_no, has_unseen)
+
+    def _append_with_more(self, turn: Turn, row: LiveState) -> None:
+        """Append the events of a turn, and keep what few turns have beside them."""
+        if turn.jobs_buried:
+            self._jobs.bury(turn, row)
+        first_seq = row.next_seq
+        self._append(turn, row)
+        if turn.arrived:
+            self.inboxes.note_arrived(row, turn)
+        if turn.definition is not None:
+            row.definition_no = self._number_of(turn.definition)
+            self._move(row, row.definition_no)
+        if turn.feed or turn.receipts or turn.observations or turn.unique or turn.snapshot:
+            self._decisions().keep(turn, row, first_seq)
+        if turn.kv or turn.report is not None or turn.sent or turn.forwarded:
+            self._keep_shown(turn, row, first_seq)
 
     def _tell_others(self, turn: Turn) -> None:
         for child in turn.children:
@@ -237,8 +249,6 @@ class Commit:
             AppendedEvents(row, row.incarnation, row.execution, row.next_seq, turn)
         )
         row.next_seq += len(turn.events)
-        if turn.arrived:
-            self.inboxes.note_arrived(row, turn)
         self.rows.accepted.add(turn.commit_id)
 
     def _change_inbox(self, turn: Turn, row: LiveState) -> None:

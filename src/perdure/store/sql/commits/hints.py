@@ -6,12 +6,12 @@ it is, and it goes on there. Leases and signs of life concern none either.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from perdure.model.hints import HINTS, WITH_NEWS, WITH_WORK, Hint
 from perdure.model.instances import NewInstance
-from perdure.model.jobs import JobEnd
+from perdure.model.jobs import JobEnd, NewJob
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import Hold, Turn, TurnReceipt, TurnStatus, has_sent
 from perdure.store.batching import LATER
@@ -33,8 +33,12 @@ def hints_of(operations: Iterable[Any], results: Iterable[Any]) -> Hint:
     for operation, result in zip(operations, results, strict=True):
         if type(operation) is Turn and result is not LATER and result.status is _ACCEPTED:
             # Nearly all are that, and concern no other process: each is asked what is not known.
-            has_work = has_work or _gives_work(operation, result)
-            has_news = has_news or _gives_news(operation)
+            if operation.is_plain:
+                has_work = has_work or _waits(operation.jobs)
+                has_news = has_news or operation.outcome is not None
+            else:
+                has_work = has_work or _gives_work(operation, result)
+                has_news = has_news or _gives_news(operation)
         else:
             hint = hint_of(operation, result)
             has_work = has_work or hint in WITH_WORK
@@ -90,17 +94,23 @@ def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
 
 def _gives_work(turn: Turn, receipt: TurnReceipt) -> bool:
     """Tell whether an accepted turn leaves something that a worker may claim."""
-    for job in turn.jobs:
-        if not job.leased:
-            return True
     return bool(
-        turn.timers
+        _waits(turn.jobs)
+        or turn.timers
         or turn.deliveries
         or turn.children
         or turn.continued is not None
         or turn.rewound is not None
         or (turn.vanishes and receipt.has_unseen)
     )
+
+
+def _waits(jobs: Sequence[NewJob]) -> bool:
+    """Tell whether one of some jobs is not leased by the commit that adds it."""
+    for job in jobs:  # noqa: SIM110  # a generator costs more than what it asks
+        if not job.leased:
+            return True
+    return False
 
 
 def _gives_news(turn: Turn) -> bool:

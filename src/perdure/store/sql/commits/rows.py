@@ -349,14 +349,18 @@ class WantedRows:
     def _add_turn(self, turn: Turn) -> None:
         self.turns.append(turn)
         self.ids[turn.instance_id] = None
-        if turn.taken:
-            self.has_taken = True
-        if turn.rewound is not None:
-            self.goes_back = True
         if turn.start is not None:
             self._add_start(turn.start)
         for end in turn.job_ends:
             self.jobs[end.key] = None
+        if not turn.is_plain:
+            self._add_more(turn)
+
+    def _add_more(self, turn: Turn) -> None:
+        if turn.taken:
+            self.has_taken = True
+        if turn.rewound is not None:
+            self.goes_back = True
         for buried in turn.jobs_buried:
             self.jobs[JobKey(turn.instance_id, *turn.stamp[:2], buried.seq)] = None
         for delivery in turn.deliveries:
