@@ -312,7 +312,7 @@ class HandDriven(Engine):
             and any(one.encode() in run.job.input for one in awaited)
         }
 
-    def _tasks(self) -> set[asyncio.Task[Any]]:
+    def _tasks(self) -> set[asyncio.Future[Any]]:
         runs = self.serving.jobs.started
         return {
             *self.serving.turns._background._tasks,

@@ -72,16 +72,16 @@ def test_a_file_is_known_by_what_it_is_and_not_by_its_name(tmp_path: Path) -> No
     (tmp_path / "two").touch()
     os.link(tmp_path / "one", tmp_path / "the same")
     (tmp_path / "pointer").symlink_to(tmp_path / "one")
-    one = identity_of(f"{tmp_path}/one")
+    one = identity_of(os.fsencode(f"{tmp_path}/one"))
 
-    assert identity_of(f"{tmp_path}/two") != one
-    assert identity_of(f"{tmp_path}/the same") == one
-    assert identity_of(f"{tmp_path}/pointer") == one
-    assert identity_of(str(tmp_path)) != one
+    assert identity_of(os.fsencode(f"{tmp_path}/two")) != one
+    assert identity_of(os.fsencode(f"{tmp_path}/the same")) == one
+    assert identity_of(os.fsencode(f"{tmp_path}/pointer")) == one
+    assert identity_of(os.fsencode(tmp_path)) != one
     with pytest.raises(FileNotFoundError):
-        identity_of(f"{tmp_path}/nothing")
+        identity_of(os.fsencode(f"{tmp_path}/nothing"))
     with pytest.raises(NotADirectoryError):
-        identity_of(f"{tmp_path}/one/below")
+        identity_of(os.fsencode(f"{tmp_path}/one/below"))
 
 
 @pytest.mark.usefixtures("_calls")
@@ -106,4 +106,4 @@ def test_where_the_kernel_has_no_statx_python_asks(
 
     found = os.stat(tmp_path)
 
-    assert identity_of(str(tmp_path)) == (found.st_ino, found.st_dev)
+    assert identity_of(os.fsencode(tmp_path)) == (found.st_ino, found.st_dev)

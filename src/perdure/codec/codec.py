@@ -46,6 +46,7 @@ _decode_json = msgspec.json.Decoder().decode
 _TEXTS = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _AWAITABLES = (collections.abc.Awaitable, collections.abc.Coroutine)
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _TOO_DEEP = f"is nested deeper than {MAX_DEPTH} levels, or contains itself; flatten it"
 
@@ -187,11 +188,7 @@ class ArgumentsCodec:
         self._signature = signature.replace(parameters=parameters)
         self._parameters = parameters
         self._names = [parameter.name for parameter in parameters]
-        self._positional = [
-            parameter.name
-            for parameter in parameters
-            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-        ]
+        self._positional = [one.name for one in parameters if one.kind in _POSITIONAL]
         self._required = frozenset(
             parameter.name
             for parameter in parameters
@@ -200,8 +197,7 @@ class ArgumentsCodec:
         )
         # Without these every argument has a name of its own, and binding needs no inspect.
         self._all_named = all(parameter.kind in _NAMED for parameter in parameters)
-        is_plain = self._all_named and self._positional == self._names
-        self._plain_count = len(self._names) if is_plain else -1
+        self._plain_count = len(self._names) if self._positional == self._names else -1
         """So many arguments by position are all there are; -1: that cannot be said."""
         self._plans: dict[str, Plan] | None = None
         self._is_exact = False

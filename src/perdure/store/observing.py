@@ -7,8 +7,9 @@ be none, one or several transactions.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from functools import wraps
+from functools import partial, wraps
 from inspect import iscoroutinefunction
 from time import perf_counter
 from typing import Any, TypeVar
@@ -53,6 +54,15 @@ def _observed(operation: str, call: Callable[..., Awaitable[Any]]) -> Callable[.
         observer.ended(succeeded, perf_counter() - began_s)
         return found
 
+    def came(observer: Observer, began_s: float, answer: asyncio.Future[Any]) -> None:
+        if answer.cancelled():
+            return
+        error = answer.exception()
+        if error is None:
+            observer.ended(succeeded, perf_counter() - began_s)
+        elif isinstance(error, Exception):
+            _tell(observer, operation, error, began_s)
+
     @wraps(call)
     async def later(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Nothing is made before it is awaited: a task that is cancelled before it begins would
@@ -80,7 +90,10 @@ def _observed(operation: str, call: Callable[..., Awaitable[Any]]) -> Callable[.
         except Exception as error:
             _tell(observer, operation, error, began_s)
             raise
-        return answered(observer, answer, began_s)
+        if not isinstance(answer, asyncio.Future):
+            return answered(observer, answer, began_s)
+        answer.add_done_callback(partial(came, observer, began_s))
+        return answer
 
     return later if iscoroutinefunction(call) else at_once
 

@@ -178,7 +178,7 @@ class Life:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         return has_waited
 
-    def _code(self) -> set[asyncio.Task[Any]]:
+    def _code(self) -> set[asyncio.Future[Any]]:
         """Return what runs by itself and is waited for: not calls that wait for other instances."""
         running = {one.task for one in self._runs() if one.slots.kind is not SlotKind.WAITING}
         return {one for one in (*running, *self.serving.turns.background.tasks) if one is not None}

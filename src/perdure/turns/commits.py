@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from perdure.errors import StoreError
@@ -48,12 +49,10 @@ class CommitQueue:
             except StoreError as error:
                 self._unsent(batch, error)
             else:
-                self._background.spawn(self._hear(batch, receipts))
+                self._background.hear(receipts, partial(self._hear, batch))
 
-    async def _hear(
-        self, batch: list[tuple[HotInstance, Turn]], answer: Awaitable[list[TurnReceipt]]
-    ) -> None:
-        for (hot, turn), receipt in zip(batch, await answer, strict=True):
+    def _hear(self, batch: list[tuple[HotInstance, Turn]], receipts: list[TurnReceipt]) -> None:
+        for (hot, turn), receipt in zip(batch, receipts, strict=True):
             self._heard(hot, turn, receipt)
 
     def _unsent(self, batch: list[tuple[HotInstance, Turn]], error: StoreError) -> None:

@@ -175,12 +175,13 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
     def commit(self, turns: Sequence[Turn]) -> Awaitable[list[TurnReceipt]]:
         """Write everything these turns changed, as one transaction, possibly with others."""
         answer = self._hand_in(turns)
+        answer.add_done_callback(_make_receipts)
         for turn in turns:
             if turn.feed:
                 # Also without a listener: one that begins now may have read before this commits.
                 answer.add_done_callback(lambda _: self._tell_feed())
                 break
-        return _receipts(answer)
+        return answer
 
     def commit_locked(self, turns: Sequence[LockedTurn]) -> Awaitable[list[TurnReceipt | None]]:
         """Have turns thought while their instances are kept as they are, and commit them."""
@@ -465,13 +466,14 @@ async def _locked_receipts(answers: Awaitable[list[Any]]) -> list[TurnReceipt | 
     return [_failed(one) if isinstance(one, Exception) else one for one in await answers]
 
 
-async def _receipts(answers: Awaitable[list[Any]]) -> list[TurnReceipt]:
-    """Return a receipt for each turn, also for those that failed."""
-    receipts = await answers
+def _make_receipts(answer: asyncio.Future[list[Any]]) -> None:
+    """Put receipts in the place of what turns failed with, before any other code has the answer."""
+    if answer.cancelled() or answer.exception() is not None:
+        return
+    receipts = answer.result()
     for place, one in enumerate(receipts):
         if isinstance(one, Exception):
             receipts[place] = _failed(one)
-    return receipts
 
 
 def _failed(error: Exception) -> TurnReceipt:

@@ -23,13 +23,14 @@ class OpenedFile:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._identity = identity_of(path)
+        self._encoded = os.fsencode(path)
+        self._identity = identity_of(self._encoded)
 
     @property
     def is_there(self) -> bool:
         """Whether the path still leads to it."""
         try:
-            return identity_of(self._path) == self._identity
+            return identity_of(self._encoded) == self._identity
         except FileNotFoundError:
             return False
         except OSError:

@@ -40,7 +40,7 @@ def read_at(file: int, count: int, offset: int) -> bytes:
     system = _system()
     if system is None:
         return os.pread(file, count, offset)
-    buffer = ctypes.create_string_buffer(count)
+    buffer = _room(count)()
     length = _check(system.pread(file, buffer, count, offset))
     return buffer.raw[:length]
 
@@ -53,7 +53,7 @@ def write_at(file: int, data: bytes, offset: int) -> int:
     return _check(system.pwrite(file, data, len(data), offset))
 
 
-def identity_of(path: str) -> tuple[int, ...]:
+def identity_of(path: bytes) -> tuple[int, ...]:
     """Return what tells the file behind a path from every other file that is there now.
 
     Raises:
@@ -66,10 +66,19 @@ def identity_of(path: str) -> tuple[int, ...]:
     return _statx(system, path)
 
 
-def _statx(system: Any, path: str) -> tuple[int, ...]:
-    buffer = ctypes.create_string_buffer(_STATX_BYTES)
-    _check(system.statx(_AT_CWD, os.fsencode(path), 0, _STATX_INO, buffer))
+def _statx(system: Any, path: bytes) -> tuple[int, ...]:
+    buffer = _StatxRoom()
+    _check(system.statx(_AT_CWD, path, 0, _STATX_INO, buffer))
     return _IDENTITY.unpack_from(buffer)
+
+
+@cache
+def _room(count: int) -> type[ctypes.Array[ctypes.c_char]]:
+    """Return what makes a buffer: unlike `create_string_buffer` it tells no hook of audits."""
+    return ctypes.c_char * count
+
+
+_StatxRoom = _room(_STATX_BYTES)
 
 
 def _check(result: int) -> int:
@@ -102,6 +111,6 @@ def _system() -> Any:
 def _has_statx() -> bool:
     """Tell whether the kernel has a call whose answer looks the same on every machine."""
     try:
-        return bool(_statx(_system(), os.sep))
+        return bool(_statx(_system(), os.sep.encode()))
     except (OSError, AttributeError):
         return False

@@ -245,18 +245,15 @@ class Commit:
             self.inboxes.deliver(delivery)
 
     def _append(self, turn: Turn, row: LiveState) -> None:
-        self.changes.events.append(
-            AppendedEvents(row, row.incarnation, row.execution, row.next_seq, turn)
-        )
+        appended = AppendedEvents(row, row.incarnation, row.execution, row.next_seq, turn)
+        self.changes.events.append(appended)
         row.next_seq += len(turn.events)
         self.rows.accepted.add(turn.commit_id)
 
     def _change_inbox(self, turn: Turn, row: LiveState) -> None:
         part, instance_id = row.part, row.instance_id
-        for no in turn.consumed:
-            self.changes.consumed.append((part, instance_id, no))
-        for key in turn.timers_gone:
-            self.changes.timers_gone.append((part, instance_id, key))
+        self.changes.consumed += [(part, instance_id, no) for no in turn.consumed]
+        self.changes.timers_gone += [(part, instance_id, key) for key in turn.timers_gone]
         if turn.timers_gone and row.messages:
             # Set by an earlier turn of this batch.
             row.messages = [m for m in row.messages if m.timer_key not in turn.timers_gone]
