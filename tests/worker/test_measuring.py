@@ -30,12 +30,13 @@ class Moody(Store):
     def __init__(self) -> None:
         self.handed_in = 0
         self.observer: Observer | None = None
+        self.future: asyncio.Future[Any] | None = None
 
     def commit(self, turns: Sequence[Any]) -> Any:
         self.handed_in += 1
         if not turns:
             raise StoreUnavailableError("closed")
-        return self._answer(turns)
+        return self._answer(turns) if self.future is None else self.future
 
     async def _answer(self, turns: Sequence[Any]) -> list[Any]:
         if turns == ["bad"]:
@@ -69,6 +70,37 @@ async def test_an_operation_is_timed_once_and_its_answer_passed_on() -> None:
     now = metrics.snapshot()
     assert (seen(now, "ok"), seen(now, "error")) == (1, 0)
     assert now.value(ERRORS) == 0
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+async def test_an_answer_that_a_future_brings_is_timed_when_it_is_there(is_good: bool) -> None:
+    store, metrics = moody()
+    store.future = asyncio.get_running_loop().create_future()
+
+    answer = store.commit(["a"])
+
+    assert answer is store.future
+    assert (seen(metrics.snapshot(), "ok"), seen(metrics.snapshot(), "error")) == (0, 0)
+    if is_good:
+        store.future.set_result(["a"])
+        assert await answer == ["a"]
+    else:
+        store.future.set_exception(StoreUnavailableError("locked"))
+        with pytest.raises(StoreUnavailableError):
+            await answer
+    now = metrics.snapshot()
+    assert (seen(now, "ok"), seen(now, "error")) == (int(is_good), int(not is_good))
+
+
+async def test_an_answer_that_was_cancelled_is_not_told_of() -> None:
+    store, metrics = moody()
+    store.future = asyncio.get_running_loop().create_future()
+
+    store.commit(["a"]).cancel()
+    await asyncio.sleep(0)
+
+    now = metrics.snapshot()
+    assert (seen(now, "ok"), seen(now, "error")) == (0, 0)
 
 
 async def test_a_commit_is_handed_in_when_it_is_called() -> None:

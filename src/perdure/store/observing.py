@@ -54,15 +54,6 @@ def _observed(operation: str, call: Callable[..., Awaitable[Any]]) -> Callable[.
         observer.ended(succeeded, perf_counter() - began_s)
         return found
 
-    def came(observer: Observer, began_s: float, answer: asyncio.Future[Any]) -> None:
-        if answer.cancelled():
-            return
-        error = answer.exception()
-        if error is None:
-            observer.ended(succeeded, perf_counter() - began_s)
-        elif isinstance(error, Exception):
-            _tell(observer, operation, error, began_s)
-
     @wraps(call)
     async def later(self: Any, *args: Any, **kwargs: Any) -> Any:
         # Nothing is made before it is awaited: a task that is cancelled before it begins would
@@ -92,10 +83,23 @@ def _observed(operation: str, call: Callable[..., Awaitable[Any]]) -> Callable[.
             raise
         if not isinstance(answer, asyncio.Future):
             return answered(observer, answer, began_s)
-        answer.add_done_callback(partial(came, observer, began_s))
+        answer.add_done_callback(partial(_came, observer, succeeded, began_s))
         return answer
 
     return later if iscoroutinefunction(call) else at_once
+
+
+def _came(
+    observer: Observer, succeeded: tuple[str, str], began_s: float, answer: asyncio.Future[Any]
+) -> None:
+    """Tell of an answer that a future has brought."""
+    if answer.cancelled():
+        return
+    error = answer.exception()
+    if error is None:
+        observer.ended(succeeded, perf_counter() - began_s)
+    elif isinstance(error, Exception):
+        _tell(observer, succeeded[0], error, began_s)
 
 
 def _tell(observer: Observer, operation: str, error: Exception, began_s: float) -> None:
