@@ -1,8 +1,8 @@
 """A process that visits pages as browsers do, and asks the API as programs do.
 
 An open page has a stream that tells of changes, and loads itself anew then, as seldom as the script
-of the pages does. Visitors are on other machines: what they take of this one is no cost of the pages,
-so they have the processor last. Whether they still ask as much as they should is measured too.
+of the pages does. Visitors are on other machines: what they take of this one is no cost of the
+pages, so they have the processor last. Whether they still ask as much as they should is measured.
 
     python -m bench.page_visitors PORT PAGES REQUESTS_PER_S
 """
