@@ -3,7 +3,8 @@
 Turns and async activities share one thread. A call that waits there without `await`, `time.sleep`
 or a driver that is not async, stops all of them. A thread of its own looks every quarter of a
 second which task runs; only when that is an activity's is the loop asked to answer. Activities
-themselves pay nothing for it.
+themselves pay nothing for it. Time in which the whole process stood still, stopped or without a
+processor, does not count.
 """
 
 from __future__ import annotations
@@ -52,11 +53,22 @@ class LoopWatch:
         self._closed.set()
 
     def _look_on(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
+        began_s, used_s = time.monotonic(), time.process_time()
         while not self._closed.wait(LOOK_EVERY_S):
+            now_s, now_used_s = time.monotonic(), time.process_time()
+            self.stood_still(now_s - began_s, used_s=now_used_s - used_s)
+            began_s, used_s = now_s, now_used_s
             try:
                 self._look(loop, thread_id)
             except RuntimeError:
                 return  # The loop is closed.
+
+    def stood_still(self, passed_s: float, *, used_s: float) -> None:
+        """Leave out the time between two looks in which the process did not run.
+
+        Code that holds the interpreter lock makes a look late as well, but it uses the processor.
+        """
+        self._asked_s += max(0.0, passed_s - max(LOOK_EVERY_S, used_s))
 
     def _look(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
         task = asyncio.current_task(loop)
