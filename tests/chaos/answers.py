@@ -11,6 +11,7 @@ the store holds, at any moment at which nothing moves:
   nobody gave. One that was sent is decided, or waits.
 - An instance that was told to have ended has ended like that.
 - What an update was told to have come to is in its receipt.
+- Of promises, streams, schedules and resets: see `everyday`.
 
 `oracle` knows more, but of the bank alone: order, balances, what a database that went back lost.
 """
@@ -43,9 +44,15 @@ from perdure.model.instances import DECIDER, InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.turns import InstanceEnd
 from perdure.store.contents import Contents
+from tests.chaos.everyday import (
+    REFUSED,
+    EverydayCall,
+    EverydayListener,
+    Items,
+    backfill_not_as_told,
+    everyday_not_as_told,
+)
 
-REFUSED = "refused"
-"""Told that it never happened."""
 IS_STORED = (DeliveryStatus.DELIVERED, DeliveryStatus.BUFFERED, DeliveryStatus.DUPLICATE)
 
 
@@ -108,7 +115,7 @@ class Asked:
     """What is kept of it."""
 
 
-Call: TypeAlias = Start | Signalled | Given | Awaited | Asked
+Call: TypeAlias = Start | Signalled | Given | Awaited | Asked | EverydayCall
 
 
 def answer_of(call: Call) -> str:
@@ -128,6 +135,7 @@ class Listener:
 
     def __init__(self, client: Client, calls: list[Call]) -> None:
         self.calls = calls
+        EverydayListener(client, calls)
         core, inputs = client._core, client._inputs
         self._begin, self._deliver, self._wait = core.begin, core.deliver, core.wait_ended
         self._take_update, self._wait_answered = core.take_update, core.wait_answered
@@ -275,7 +283,11 @@ def _decisions(history: Sequence[StoredEvent]) -> Iterator[Decision]:
 
 
 def not_as_told(
-    calls: Sequence[Call], contents: Contents, *, elsewhere: Collection[str] = ()
+    calls: Sequence[Call],
+    contents: Contents,
+    *,
+    elsewhere: Collection[str] = (),
+    items: Items | None = None,
 ) -> list[str]:
     """Return all that is wrong; an empty list is good news.
 
@@ -283,6 +295,7 @@ def not_as_told(
         calls: With what their callers were told.
         contents: What the store holds.
         elsewhere: Instances that others have started, who were not listened to.
+        items: What is in streams; without, streams are not looked at.
     """
     case = _Case(calls, contents)
     return [
@@ -294,6 +307,8 @@ def not_as_told(
         *case.answers(),
         *case.nobodys_inputs(),
         *case.ends(),
+        *case.backfills(),
+        *everyday_not_as_told(calls, contents, items, elsewhere),
     ]
 
 
@@ -442,6 +457,13 @@ class _Case:
         has_begun = call.instance_id in self.contents.instances
         if not (is_decided or waits or is_kept) and (has_begun or call.input_id):
             yield f"not there: {call}, which was neither decided nor waits"
+
+    def backfills(self) -> Iterator[str]:
+        """Find backfills of fewer slots than their callers were told."""
+        for call in self.given:
+            if call.tag == "BackfillSchedule" and call.answer == "accepted":
+                data = json.loads(call.data)
+                yield from backfill_not_as_told(data, call.told["reply"], self.contents)
 
     def nobodys_inputs(self) -> Iterator[str]:
         """Find inputs that are decided more often than they were given."""

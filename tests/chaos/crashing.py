@@ -15,11 +15,11 @@ Nothing waits for real: an idle engine moves the clock to its next wake-up.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, Self, TypeVar, cast
 from unittest.mock import patch
 
 from perdure import Engine, WorkerOptions
@@ -36,6 +36,7 @@ from perdure.store.opening import open_store
 from tests.chaos import scenario
 from tests.chaos.answers import Call as ClientCall
 from tests.chaos.answers import Listener, not_as_told
+from tests.chaos.everyday import stored_items
 from tests.chaos.ledger import Ledger, Line
 
 WRITES = frozenset(
@@ -53,6 +54,8 @@ IN_MEMORY = "sqlite://:memory:"
 HOME_ADVANTAGE_MS = 200
 MAX_WAKE_UPS = 200
 """Many more than the script needs; a run that goes on longer makes no progress."""
+
+T = TypeVar("T")
 
 
 class FaultKind(Enum):
@@ -202,6 +205,7 @@ class HandDriven(Engine):
                 resources=[ledger, hung],
                 clock=store.clock,
             )
+        self.calls = calls
         Listener(self, calls)
         self.serving = self._serving
         # How long a suspect is alone is time that passes here only by hand, too.
@@ -254,6 +258,21 @@ class HandDriven(Engine):
             if not await self.pass_time():
                 return
         raise AssertionError("there is no end to it")
+
+    async def until_answered(self, *asking: Coroutine[Any, Any, T]) -> list[T]:
+        """Do what callers ask for at once, and work until all have an answer."""
+        asked = [asyncio.create_task(one) for one in asking]
+        try:
+            while not all(one.done() for one in asked):
+                await self.until_idle()
+                await asyncio.sleep(0)
+                if not all(one.done() for one in asked):
+                    await self.pass_time()
+            return [one.result() for one in asked]
+        finally:
+            for one in asked:
+                one.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
 
     async def pass_time(self) -> bool:
         """Move the clock to the next wake-up, renewing leases; tell whether there is one."""
@@ -438,7 +457,9 @@ class World:
             # Whatever a test looks at: what was told is there.
             if kind is None:
                 assert isinstance(self.store, Inspectable)
-                wrong = not_as_told(self.calls, await self.store.read_contents())
+                contents = await self.store.read_contents()
+                items = await stored_items(self.store, contents)
+                wrong = not_as_told(self.calls, contents, items=items)
                 assert not wrong, wrong
         finally:
             await self.store.close()

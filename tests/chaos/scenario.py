@@ -318,8 +318,9 @@ async def stuck(n: int) -> int:
 
 @orchestration
 async def promised(n: int) -> list[str]:
-    """Make promises, of which one is kept and one is rejected; one before it is waited for."""
-    made = [reply.make(), reply.make()]
+    """Make promises, of which one is kept, one is rejected, before it is waited for, and one is
+    kept by several at once."""
+    made = [reply.make(), reply.make(), reply.make()]
     context().kv["tokens"] = [due.token for due in made]
     heard = [await made[0].receive()]
     await step(n)
@@ -327,6 +328,8 @@ async def promised(n: int) -> list[str]:
         heard.append(await made[1].receive())
     except PromiseRejectedError as error:
         heard.append(error.reason)
+    # Which of them was first is no matter.
+    heard.append((await made[2].receive())[:6])
     return heard
 
 

@@ -26,6 +26,7 @@ from perdure.store.contents import Inspectable
 from tests.chaos import scenario
 from tests.chaos.accounting import problems_in
 from tests.chaos.crashing import OPTIONS, Call, Fault, FaultKind, HandDriven, Life, Step, World
+from tests.chaos.everyday import read_to_the_end
 from tests.sizes import IS_FULL, WITHIN_S
 
 DOUBLES = 30 if IS_FULL else 10
@@ -160,16 +161,29 @@ async def start_telling(engine: HandDriven) -> None:
     await engine.start("telling", scenario.telling, 0, 1)
 
 
+async def read_along(engine: HandDriven) -> None:
+    """From the first item to the end, while it is told."""
+    told = read_to_the_end(engine.handle("telling"), scenario.told, engine.calls)
+    await engine.until_answered(told)
+
+
+async def read_late(engine: HandDriven) -> None:
+    await read_to_the_end(engine.handle("telling"), scenario.told, engine.calls)
+
+
 async def start_promised(engine: HandDriven) -> None:
     await engine.start("promised", scenario.promised, 90)
 
 
 async def keep_promises(engine: HandDriven) -> None:
-    """Done again after a death, each was kept before; the first answer stands."""
+    """Done again after a death, each was kept before; the first answer stands. What each caller is
+    told is compared with what is stored: see `everyday`."""
     tokens = await engine.handle("promised").kv("tokens", list[str])
     assert tokens is not None
     await engine.reject(tokens[1], "no")
     await engine.resolve(scenario.reply, tokens[0], "kept")
+    at_once = (engine.resolve(scenario.reply, tokens[2], f"caller {n}") for n in range(4))
+    await asyncio.gather(*at_once)
     assert not await engine.resolve(scenario.reply, tokens[0], "another")
     assert not await engine.resolve(scenario.reply, tokens[1], "another")
 
@@ -184,7 +198,7 @@ SCRIPTS: dict[str, Sequence[Step]] = {
         reset_what_ended,
         cancel_what_is_stuck,
     ],
-    "telling": [start_telling],
+    "telling": [start_telling, read_along, read_late],
     "promised": [start_promised, keep_promises],
     "items": [start_items],
     "reaching": [start_reaching, start_later, start_with_note],

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import pytest
@@ -62,23 +61,7 @@ DEFINITIONS: list[Defined] = [*scenario.DEFINITIONS, tally]
 
 async def ask(engine: HandDriven, *values: int) -> list[int | str]:
     """Ask at once."""
-    return await answered(engine, *(_ask_one(engine, value) for value in values))
-
-
-async def answered(engine: HandDriven, *asking: Coroutine[Any, Any, int | str]) -> list[int | str]:
-    """Drive the engine until all have an answer."""
-    asked = [asyncio.create_task(one) for one in asking]
-    try:
-        while not all(one.done() for one in asked):
-            await engine.until_idle()
-            await asyncio.sleep(0)
-            if not all(one.done() for one in asked):
-                await engine.pass_time()
-        return [one.result() for one in asked]
-    finally:
-        for one in asked:
-            one.cancel()
-        await asyncio.gather(*asked, return_exceptions=True)
+    return await engine.until_answered(*(_ask_one(engine, value) for value in values))
 
 
 async def _ask_one(engine: HandDriven, value: int) -> int | str:
@@ -92,7 +75,7 @@ async def begin(engine: HandDriven) -> None:
     """The first to ask starts the instance."""
     asked = add.with_options(update_id="u10")
     first = engine.update_with_start(asked, 10, "tally", tally, [])
-    assert await answered(engine, first) == [1]
+    assert await engine.until_answered(first) == [1]
 
 
 async def ask_second(engine: HandDriven) -> None:
