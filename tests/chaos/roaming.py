@@ -9,7 +9,8 @@ import asyncio
 import json
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from perdure import Handle, Retry, activity, orchestration
@@ -28,6 +29,7 @@ from perdure.model.histories.events import (
 )
 from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
+from perdure.repair import Point
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import Contents, Inspectable
 from tests.chaos.crashing import HandDriven, World
@@ -60,12 +62,20 @@ DEFINITIONS: list[Defined] = [wander, say, below]
 class Herd:
     """Copies of programs in a world, and what is sent to them."""
 
-    def __init__(self, world: World, engine: HandDriven, draw: random.Random) -> None:
+    engine: HandDriven
+    """Of the process that lives."""
+
+    def __init__(self, world: World, draw: random.Random) -> None:
         self.world = world
-        self.engine = engine
         self._draw = draw
         self._sent: dict[str, Counter[str]] = {}
         """How many signals of each name every copy was sent."""
+
+    @asynccontextmanager
+    async def process(self) -> AsyncIterator[None]:
+        """Have a process for the length of a block; it is killed at the end."""
+        async with self.world.process() as self.engine:
+            yield
 
     def handle(self, copy: str) -> Handle[list[Any]]:
         return self.engine.handle(copy, wander)
@@ -74,7 +84,7 @@ class Herd:
         self._sent[copy] = Counter()
         await self.engine.start(copy, wander, steps)
 
-    async def fork(self, copy: str, branch: str, point: Any) -> None:
+    async def fork(self, copy: str, branch: str, point: Point) -> None:
         """Branch off; what the copy was sent, the branch has or gets again."""
         self._sent[branch] = Counter(self._sent[copy])
         await self.handle(copy).fork(branch, point)
