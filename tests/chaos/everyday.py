@@ -370,8 +370,8 @@ def _all_fired(contents: Contents) -> list[_Fired]:
 
 def _slots(contents: Contents) -> Iterator[str]:
     fired = _all_fired(contents)
-    # A backfill that is asked for again is on record again, and starts nothing again.
-    counted = Counter(one.instance_id for one in fired if one.why != "backfill")
+    # What people ask for again is on record again, and starts nothing again.
+    counted = Counter(one.instance_id for one in fired if one.why in ("", "queue"))
     for instance_id, count in counted.items():
         if count > 1:
             yield f"twice: {instance_id} was fired {count} times"

@@ -6,6 +6,7 @@ Time is the test's clock, so activities take none and timers may be long.
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -333,8 +334,29 @@ async def promised(n: int) -> list[str]:
     return heard
 
 
+@orchestration
+async def undoing(n: int, waits: bool) -> list[int]:
+    """Do three things, fail or wait for what never comes, and undo them, the last one first."""
+    undone: list[int] = []
+
+    async def undo_one(part: int) -> None:
+        undone.append((await step(part)).value)
+
+    try:
+        async with AsyncExitStack() as undo:
+            for part in range(n, n + 3):
+                undo.push_async_callback(undo_one, part + 100)
+                await step(part)
+            await (never.receive() if waits else broken(n))
+    except ActivityError:
+        return undone
+    finally:
+        context().report(undone)
+    raise AssertionError("it came through")
+
+
 DEFINITIONS: list[Defined] = [
     *(step, threaded, flaky, broken, hanging, hopeless),
     *(work, failing, parent, listen, trying, told_to_add, long, hasty, waiting, guarded, again),
-    *(kept, reaching, bound, promised, items, say, telling, back, stuck),
+    *(kept, reaching, bound, promised, items, say, telling, back, stuck, undoing),
 ]

@@ -188,6 +188,32 @@ async def keep_promises(engine: HandDriven) -> None:
     assert not await engine.resolve(scenario.reply, tokens[1], "another")
 
 
+async def start_undoing(engine: HandDriven) -> None:
+    await engine.start("fails", scenario.undoing, 100, waits=False)
+    await engine.start("waits", scenario.undoing, 110, waits=True)
+
+
+async def wait_for_all_parts(engine: HandDriven) -> None:
+    """Until there are three things to undo."""
+    waits = engine.handle("waits")
+    while "signal_awaited" not in [event.kind for event in await waits.history()]:
+        await engine.pass_time()
+        await engine.until_idle()
+
+
+async def cancel_what_waits(engine: HandDriven) -> None:
+    await engine.handle("waits").cancel("enough")
+
+
+async def see_what_was_undone(engine: HandDriven) -> None:
+    """From the last to the first, once each."""
+    for handle, first in ((engine.handle("fails"), 101), (engine.handle("waits"), 111)):
+        while (report := await handle.report()) is None:
+            await engine.pass_time()
+            await engine.until_idle()
+        assert report.value == [first + 102, first + 101, first + 100]
+
+
 SCRIPTS: dict[str, Sequence[Step]] = {
     "going back": [
         start_to_go_back,
@@ -201,6 +227,7 @@ SCRIPTS: dict[str, Sequence[Step]] = {
     "telling": [start_telling, read_along, read_late],
     "promised": [start_promised, keep_promises],
     "items": [start_items],
+    "undoing": [start_undoing, wait_for_all_parts, cancel_what_waits, see_what_was_undone],
     "reaching": [start_reaching, start_later, start_with_note],
     "bound": [start_bound, wait_for_the_dead, retry_the_dead],
     "everything": [start_most, start_guarded, send_early, start_listen, send_late, cancel],

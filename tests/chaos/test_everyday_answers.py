@@ -196,7 +196,10 @@ def lose(told: Told, instance_id: str) -> None:
 
 
 def fire_twice(told: Told) -> None:
+    """As if the slot had been due."""
     history, place = fired(told, "hourly@trigger#t")
+    stored = history[place]
+    history[place] = stored._replace(body=stored.body.replace(b'"trigger"', b'""'))
     history.append(history[place])
 
 

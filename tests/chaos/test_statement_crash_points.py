@@ -27,6 +27,7 @@ NEW_STATEMENTS = {
     "going back": {"revive_instances", "rewind_streams", "forget_unheard"},
     "promised": {"insert_receipts"},
     "items": {"insert_instances"},
+    "undoing": {"delete_jobs"},
     "telling": {"insert_stream_rows", "put_stream_heads", "keep_stream_rows", "insert_take_back"},
     "in bulk": {"revive_instances", "insert_receipts"},
     "scheduled": {"insert_instances"},
