@@ -229,8 +229,10 @@ def _promises(
             found = recorded.pop((made[token].instance_id, made[token].signal), set())
             receipts = contents.receipts.get(made[token].instance_id, {})
             yield from _promise(same, found, has_receipt=made[token].message_id in receipts)
+    # What came for the original comes again in a fork, which is nobody's caller.
+    forked = {key.instance_id for key in contents.histories if _is_fork(contents, key)}
     for (instance_id, signal), found in recorded.items():
-        if instance_id not in elsewhere:
+        if instance_id not in elsewhere and instance_id not in forked:
             yield f"no caller: {signal} of {instance_id} is {found}"
 
 
@@ -247,16 +249,15 @@ def _made(contents: Contents) -> dict[str, _Made]:
 
 
 def _recorded(contents: Contents) -> dict[tuple[str, str], set[tuple[bool, str]]]:
-    """Return how promises were kept, by instance and signal. What came for the original comes again
-    in a fork, which is nobody's caller."""
+    """Return how promises were kept, by instance and signal."""
     found: dict[tuple[str, str], set[tuple[bool, str]]] = defaultdict(set)
     for key in contents.histories:
-        if not _is_fork(contents, key):
-            for event in _events(contents, key):
-                if isinstance(event, SignalReceived) and promise_name(event.name) is not None:
-                    found[key.instance_id, event.name].add(_said(event))
-            for waiting in filter(None, map(_promised, contents.inboxes.get(key.instance_id, ()))):
-                found[key.instance_id, waiting.name].add(_said(waiting))
+        for event in _events(contents, key):
+            if isinstance(event, SignalReceived) and promise_name(event.name) is not None:
+                found[key.instance_id, event.name].add(_said(event))
+    for instance_id, inbox in contents.inboxes.items():
+        for waiting in filter(None, map(_promised, inbox)):
+            found[instance_id, waiting.name].add(_said(waiting))
     return found
 
 

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
-from perdure import Handle, Retry, activity, orchestration
+from perdure import Handle, Promise, Retry, Stream, Update, activity, orchestration
 from perdure.authoring.registry import Defined
 from perdure.core.summary import Summary
 from perdure.model.histories.events import (
@@ -21,6 +21,7 @@ from perdure.model.histories.events import (
     ActivityFailed,
     ActivityScheduled,
     Origin,
+    PromiseMade,
     SignalAwaited,
     Started,
     StoredEvent,
@@ -29,13 +30,18 @@ from perdure.model.histories.events import (
 )
 from perdure.model.instances import Status
 from perdure.model.jobs import JobKey
+from perdure.model.updates import UPDATE_PREFIX
 from perdure.repair import Point
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import Contents, Inspectable
 from tests.chaos.crashing import HandDriven, World
 from tests.chaos.ledger import noted
 from tests.core import wandering
-from tests.core.wandering import SIGNALS, Step, wander
+from tests.core.wandering import SIGNALS, Step, drawn_steps, logs
+
+add = Update("add", int, int)
+due = Promise("due", str)
+words = Stream("words", int)
 
 MAX_ROUNDS = 400
 """Many more than any program needs."""
@@ -56,7 +62,61 @@ async def below(word: str) -> str:
     return (await wandering.say(word.replace("fail", "d"))).upper()
 
 
-DEFINITIONS: list[Defined] = [wander, say, below]
+@activity
+async def recite(number: int) -> int:
+    """Send to a stream, with all that an attempt sends."""
+    with noted():
+        words.send(number)
+        await words.flush()
+        words.send(number + 1)
+    return number
+
+
+@orchestration
+async def roam(steps: list[Step]) -> list[Any]:
+    """Do what `wander` does, and what there is besides: ask to be asked, promise, tell."""
+    log: list[Any] = []
+    logs.append(log)
+    for step in steps:
+        match step:
+            case ["asked"]:
+                request = await add.receive()
+                request.answer(request.value + 1)
+                log.append(["asked", request.value])
+            case ["promise"]:
+                log.append(["promised", await due.make().receive()])
+            case ["tell", number]:
+                words.send(number)
+                log.append(["told"])
+            case ["recite", number]:
+                log.append(["recited", await recite(number)])
+            case _:
+                await wandering.take(step, log)
+    return log
+
+
+DEFINITIONS: list[Defined] = [roam, recite, say, below]
+
+
+def drawn_program(draw: random.Random) -> list[Step]:
+    """Return steps, of which about a third only a real engine can take."""
+    steps = drawn_steps(draw, draw.randint(2, 7))
+    for number in range(draw.randint(1, 4)):
+        more: list[Step] = [["asked"], ["promise"], ["tell", 10 * number], ["recite", 10 * number]]
+        steps.insert(draw.randint(0, len(steps)), draw.choice(more))
+    return steps
+
+
+def told_by(steps: Sequence[Step]) -> list[int]:
+    """Return what a program sends to its stream, in order."""
+    found = []
+    for step in steps:
+        match step:
+            case ["tell", number]:
+                found.append(number)
+            case ["recite", number]:
+                found += [number, number + 1]
+    return found
 
 
 class Herd:
@@ -78,11 +138,11 @@ class Herd:
             yield
 
     def handle(self, copy: str) -> Handle[list[Any]]:
-        return self.engine.handle(copy, wander)
+        return self.engine.handle(copy, roam)
 
     async def start(self, copy: str, steps: list[Step]) -> None:
         self._sent[copy] = Counter()
-        await self.engine.start(copy, wander, steps)
+        await self.engine.start(copy, roam, steps)
 
     async def fork(self, copy: str, branch: str, point: Point) -> None:
         """Branch off; what the copy was sent, the branch has or gets again."""
@@ -102,21 +162,36 @@ class Herd:
 
     async def _send_some(self) -> bool:
         """Send each copy that waits for signals one of them; tell whether any does."""
-        contents = await self.contents()
+        store = self.world.store
         is_sent = False
-        for copy, sent in self._sent.items():
-            live = contents.live.get(copy)
-            if live is None or contents.inboxes.get(copy):
+        rows = await store.read_instances(list(self._sent))
+        for copy in [row.instance_id for row in rows if row and not row.status.is_terminal]:
+            live, sent = await store.read_live(copy), self._sent[copy]
+            if live is None or await store.read_inbox(copy):
                 continue
-            history = contents.histories[ExecutionKey(copy, *live.stamp.key)]
+            [history] = await store.read_histories([ExecutionKey(copy, *live.stamp.key)])
             waits = [event for event, _ in Summary(history).open.values()]
             names = [event.name for event in waits if isinstance(event, SignalAwaited)]
             if names:
-                name = self._draw.choice(sorted(names))
-                await self.handle(copy).send(SIGNALS[name], sent[name])
-                sent[name] += 1
+                await self._send(copy, self._draw.choice(sorted(names)), sent, history)
                 is_sent = True
         return is_sent
+
+    async def _send(
+        self, copy: str, name: str, sent: Counter[str], history: Sequence[StoredEvent]
+    ) -> None:
+        """Give a copy what it waits for: a signal, an update or the answer to its last promise."""
+        number, sent[name] = sent[name], sent[name] + 1
+        if name in SIGNALS:
+            await self.handle(copy).send(SIGNALS[name], number)
+        elif name.startswith(UPDATE_PREFIX):
+            asking = self.handle(copy).update(add, number, update_id=f"u{number}")
+            assert await self.engine.until_answered(asking) == [number + 1]
+        else:
+            events = [read_event(one.kind, one.body) for one in history]
+            [*_, made] = [one for one in events if isinstance(one, PromiseMade)]
+            assert await self.engine.resolve(due, made.token, "kept")
+            assert not await self.engine.resolve(due, made.token, "too late")
 
     async def contents(self) -> Contents:
         assert isinstance(self.world.store, Inspectable)

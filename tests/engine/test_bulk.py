@@ -271,7 +271,7 @@ async def test_it_is_called_again_after_its_process_was_killed(
     if act == "terminate_all":
         left = await client.count(name="waiter", status="running")
         assert 0 < left <= 20  # Ten at a time, and the third ten has begun.
-        with pytest.raises(UnexpectedCountError, match=f"matches {left} instances") as caught:
+        with pytest.raises(UnexpectedCountError, match=f"matches {left:,} instances") as caught:
             await client.terminate_all(name="waiter", expect=40)
         assert await client.terminate_all(name="waiter", expect=caught.value.found) == left
         assert await statuses(client, "w-") == {Status.TERMINATED: 40}
@@ -304,7 +304,7 @@ async def test_a_reset_of_all_is_called_again_after_its_process_was_killed(stage
     client = await stage.client()
     left = await client.count(name="sails", status="failed")
     assert 0 < left <= SAILORS // 2  # Ten at a time, and more than the first half has begun.
-    with pytest.raises(UnexpectedCountError, match=f"matches {left} instances") as caught:
+    with pytest.raises(UnexpectedCountError, match=f"matches {left:,} instances") as caught:
         await client.reset_all(name="sails", status="failed", expect=SAILORS)
     found = caught.value.found
     assert await client.reset_all(name="sails", status="failed", expect=found) == left
