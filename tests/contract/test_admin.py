@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from perdure.clock import ManualClock
 from perdure.model.admin import (
     PAGE_MAX,
@@ -11,6 +13,7 @@ from perdure.model.admin import (
     ExecutionRow,
     InstanceStats,
     KvRow,
+    LeaseCount,
     QueueDepth,
     ReportRow,
     RunningJob,
@@ -20,8 +23,17 @@ from perdure.model.admin import (
 from perdure.model.histories.events import Body, Failure
 from perdure.model.instances import DefinitionKey, Stamp, Status
 from perdure.model.jobs import JobBeat, JobEnd, JobFailures, JobKey
-from perdure.model.turns import ChildStart, Continuation, JobClaim, KvChange, SessionClaim
+from perdure.model.turns import (
+    ChildStart,
+    Continuation,
+    JobClaim,
+    KvChange,
+    SessionClaim,
+    SlotUse,
+    WorkerRow,
+)
 from perdure.store.base import Store
+from perdure.store.sql import worker_rows
 from tests.contract.store_values import (
     LEASE_MS,
     ORCHESTRATION,
@@ -46,6 +58,10 @@ CONTINUED = Body("continued_as_new", b"{}")
 GPU = DefinitionKey("activity", "say_hello", "gpu")
 LEASE = timedelta(milliseconds=LEASE_MS)
 SECOND = timedelta(seconds=1)
+
+
+def worker(worker_id: str) -> WorkerRow:
+    return WorkerRow(worker_id, "host", 1, 1, 1, (), lease_ms=LEASE_MS)
 
 
 async def continued(store: Store, instance_id: str, stamp: Stamp, *, now_ms: int = 3) -> Stamp:
@@ -250,6 +266,73 @@ class TestTotals:
         orchestration, gpu = await store.intern([ORCHESTRATION, GPU])
 
         assert await store.definitions() == {orchestration: ORCHESTRATION, gpu: GPU}
+
+
+class TestHeldLeases:
+    """What the leases that are held say of the workers that hold them."""
+
+    async def test_leases_are_counted_by_worker_and_definition(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await begun(store, "a", jobs=(job(2), job(3), job(4, queue=GPU)))
+        await store.start([new_instance("b"), new_instance("c")])
+        await claim(store, "w2", limit=1)
+        await claim_jobs(store, "w1", queues=(QUEUE, GPU))
+
+        held = await store.count_leases([worker("w1"), worker("w2")])
+
+        assert held.is_whole
+        assert set(held.counts) == {
+            LeaseCount("w1", QUEUE, 2),
+            LeaseCount("w1", GPU, 1),
+            LeaseCount("w2", ORCHESTRATION, 1),
+        }
+
+    async def test_only_what_is_under_a_lease_of_a_named_worker_counts(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        now = clock()
+        await begun(store, "later", timers=(timer(2, now + 5),), next_due_ms=now + 5)
+        await begun(store, "open", jobs=(job(2),))
+        await store.start([new_instance("of another")])
+        await claim(store, "w2")
+
+        assert (await store.count_leases([worker("w1")])).counts == ()
+        clock.advance(LEASE)
+        assert (await store.count_leases([worker("w2")])).counts == ()
+
+    async def test_jobs_of_sessions_count_for_their_worker(
+        self, store: Store, clock: ManualClock
+    ) -> None:
+        await begun(store, jobs=(job(2, session="s"), job(3, session="s"), job(4)))
+        await claim_jobs(store, "w1", sessions=SessionClaim("w1", LEASE_MS, (), 1))
+
+        held = await store.count_leases([worker("w1"), worker("w2")])
+
+        assert held.counts == (LeaseCount("w1", QUEUE, 3),)
+
+    async def test_a_count_ends_after_so_many_rows_and_says_so(
+        self, store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(worker_rows, "LEASES_LOOKED_AT", 2)
+        await begun(store, jobs=(job(2), job(3), job(4)))
+        await claim_jobs(store, "w1", limit=2)
+        two = await store.count_leases([worker("w1")])
+        await claim_jobs(store, "w1")
+
+        three = await store.count_leases([worker("w1")])
+
+        assert (two.counts, two.is_whole) == ((LeaseCount("w1", QUEUE, 2),), True)
+        assert not three.is_whole
+
+    async def test_a_sign_of_life_tells_how_busy_the_slots_are(self, store: Store) -> None:
+        busy = worker("w1")._replace(
+            definitions=(ORCHESTRATION, QUEUE),
+            slots=(SlotUse("async", 1_000, 3, 0), SlotUse("threaded", 32, 32, 7)),
+        )
+        await store.beat(busy)
+
+        assert await store.read_workers(seen_since_ms=0) == [busy]
 
 
 class TestQueueDepths:

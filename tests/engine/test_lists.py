@@ -490,6 +490,41 @@ async def test_queues_say_who_takes_what(stage: Stage) -> None:
     await handle.result()
 
 
+async def test_workers_say_how_busy_they_are_and_what_they_hold(stage: Stage) -> None:
+    gate = Gate()
+
+    @activity
+    async def stand() -> None:
+        await gate.pass_through()
+
+    @orchestration
+    async def stands() -> None:
+        await asyncio.gather(stand(), stand(), stand())
+
+    few = options(async_jobs=2, threaded_jobs=4, process_jobs=1)
+    engine = await stage.engine([stand, stands], options=few)
+    handle = await engine.start("s", stands)
+    await gate.reached()
+    serving = engine._serving
+    await until(lambda: sum(one.waiting for one in serving.jobs.slots_in_use()) == 1)
+    await serving._beat_once()
+
+    [worker] = await engine.workers()
+
+    assert [use for use in worker.slots if use.kind == "async"] == [("async", 2, 2, 1)]
+    assert {use.kind: use.slots for use in worker.slots} == {
+        "async": 2,
+        "threaded": 4,
+        "process": 1,
+    }
+    assert (worker.instances, worker.jobs, worker.is_exact) == (0, 3, True)
+    assert [(held.definition.name, held.leased) for held in worker.leases] == [("stand", 3)]
+    assert "slots" not in {key.kind for key in worker.definitions}
+    gate.opened.set()
+    await handle.result()
+    assert [(one.jobs, one.leases) for one in await engine.workers()] == [(0, ())]
+
+
 async def test_the_progress_of_a_running_activity_is_shown(stage: Stage) -> None:
     gate = Gate()
 

@@ -305,6 +305,9 @@ async def test_workers_queues_and_definitions_name_what_is_served(
 
     assert worker["worker_id"] == engine.worker_id
     assert {one["name"] for one in worker["definitions"]} >= {"ship", "pack", "account"}
+    assert [one["kind"] for one in worker["slots"]] == ["async", "threaded", "process"]
+    assert (worker["instances"], worker["is_exact"]) == (0, True)
+    assert worker["jobs"] == sum(one["leased"] for one in worker["leases"])
     assert [(one["name"], one["unclaimed"]) for one in queues] == [
         ("orphan", "needs orphan (any version)")
     ]

@@ -16,15 +16,15 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import perdure.web
-from perdure import Client, Engine, Status
+from perdure import Client, Engine, Status, activity, orchestration
+from perdure.client.reading.failure_groups import fingerprint, innermost
 from perdure.client.reading.info import InstanceInfo
 from perdure.web.pages.differences import differences
-from perdure.web.pages.failures import fingerprint, innermost
 from perdure.web.pages.instances import worth_explaining
 from perdure.web.pages.rendering import payload, sentence
 from perdure.web.pages.routes import PAGES
 from perdure.web.totals import RecentTotals
-from tests.engine.stage import until
+from tests.engine.stage import Gate, until
 from tests.web.bookshop import PAGES as SHOWN
 from tests.web.site import (
     HOSTILE,
@@ -220,6 +220,33 @@ async def test_work_that_no_worker_takes_is_the_first_thing_said_of_workers() ->
 
     assert 'id="unserved"' in shown
     assert "orphan" in shown.partition('id="unserved"')[2].partition("</div>")[0]
+
+
+async def test_a_worker_shows_its_slots_and_what_it_holds() -> None:
+    busy = Gate()
+
+    @activity
+    async def stand() -> None:
+        await busy.pass_through()
+
+    @orchestration
+    async def stands() -> None:
+        await stand()
+
+    async with Engine(memory_url(), [stand, stands]) as engine:
+        handle = await engine.start("s", stands)
+        await busy.reached()
+        await engine._serving._beat_once()
+        async with browser(perdure.web.app(engine, key=KEY)) as page:
+            [shown] = (await page.get("/workers.json")).json()["workers"]
+            text = (await page.get("/workers")).text
+        busy.opened.set()
+        await handle.result()
+
+    assert [shown["jobs"], shown["leases"][0]["definition"]["name"]] == [1, "stand"]
+    assert "1 of 1,000 async" in text
+    assert "0 instances, 1 job" in text
+    assert ">1 &times; stand<" in text.replace("\u00d7", "&times;")
 
 
 async def test_a_start_form_has_a_field_for_each_argument(page: httpx.AsyncClient) -> None:

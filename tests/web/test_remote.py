@@ -236,6 +236,11 @@ async def test_both_give_the_same_answers(pair: Pair) -> None:
     [ours], [theirs] = await pair.local.workers(), await pair.remote.workers()
     assert theirs.worker_id == ours.worker_id
     assert {one[:3] for one in theirs.definitions} <= {one[:3] for one in ours.definitions}
+    assert theirs.slots == ours.slots
+    assert (theirs.instances, theirs.jobs) == (ours.instances, ours.jobs)
+    assert [(one.definition.name, one.leased) for one in theirs.leases] == [
+        (one.definition.name, one.leased) for one in ours.leases
+    ]
 
 
 REFUSALS: dict[str, Callable[[Client], Awaitable[Any]]] = {

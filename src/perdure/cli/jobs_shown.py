@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from perdure.cli.forms import Column, Listing, value_text
 from perdure.client.reading.info import MessageInfo
 from perdure.client.reading.overview import DeadJobInfo, QueueInfo, WorkerInfo
@@ -51,10 +53,34 @@ WORKERS = Listing[WorkerInfo](
         Column("process", lambda one: str(one.pid)),
         Column("started", lambda one: one.started_at),
         Column("seen", lambda one: one.seen_at),
+        Column("running", lambda one: _running(one)),
+        Column("instances", lambda one: one.instances),
+        Column("jobs", lambda one: one.jobs),
         Column("takes", lambda one: len(one.definitions)),
+        Column("slots", lambda one: _slots(one), wide=True),
+        Column("leases", lambda one: _leases(one), wide=True),
         Column("definitions", lambda one: _definitions(one), wide=True),
     ),
 )
+
+
+def _running(worker: WorkerInfo) -> str:
+    """Return how many activities run of how many that can, at its last sign of life."""
+    running = sum(one.running for one in worker.slots)
+    return f"{running} of {sum(one.slots for one in worker.slots)}"
+
+
+def _slots(worker: WorkerInfo) -> str:
+    return ", ".join(f"{one.running} of {one.slots} {one.kind}" for one in worker.slots)
+
+
+def _leases(worker: WorkerInfo) -> str:
+    """Return how many leases it holds of what; those of definitions of one name together."""
+    found: Counter[str] = Counter()
+    for key, leased in worker.leases:
+        found[key.name] += leased
+    told = ", ".join(f"{leased} {name}" for name, leased in found.items())
+    return told if worker.is_exact else f"{told}, or more"
 
 
 def _definitions(worker: WorkerInfo) -> str:

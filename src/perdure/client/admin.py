@@ -210,9 +210,11 @@ async def queues(self: Client) -> list[QueueInfo]:
 
 
 async def workers(self: Client, *, seen_within: Duration = SEEN_WITHIN) -> list[WorkerInfo]:
-    """Return the workers that gave a sign of life lately."""
+    """Return the workers that gave a sign of life lately, how busy they are, and which leases they
+    hold."""
     rows = await self._core.live_workers(as_duration("seen_within", seen_within))
-    return sorted((worker_of(row) for row in rows), key=lambda one: one.worker_id)
+    held = await self._core.store.count_leases(rows)
+    return sorted((worker_of(row, held) for row in rows), key=lambda one: one.worker_id)
 
 
 async def sessions(self: Client) -> list[SessionInfo]:

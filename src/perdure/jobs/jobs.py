@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
-import os
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import timedelta
 from functools import partial
@@ -51,6 +50,7 @@ from perdure.jobs.running import Host, RunningActivity
 from perdure.jobs.served import Served
 from perdure.jobs.sessions import BusySessions
 from perdure.jobs.slots import (
+    HARMLESS,
     JobCounts,
     JobRun,
     Reservation,
@@ -58,12 +58,15 @@ from perdure.jobs.slots import (
     Slots,
     outcome_of,
     refusal_of,
+    slots_of,
+    use_of,
 )
 from perdure.jobs.within import Transactions
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import AttemptFacts, ClaimedJob, JobEnd, JobKey, JobPolicy, Settled
 from perdure.model.options import WorkerOptions
 from perdure.model.suspects import Suspects
+from perdure.model.turns import SlotUse
 from perdure.store.base import JobLease
 from perdure.telemetry import Metrics
 
@@ -118,13 +121,7 @@ class JobRunner:
         self._end = end
         self._launcher = Launcher(options, find_inline, transactions)
         self._conclude = partial(conclude, clock=host.clock, chance=chance)
-        self._slots = {
-            SlotKind.ASYNC: Slots(SlotKind.ASYNC, options.async_jobs),
-            SlotKind.THREADED: Slots(SlotKind.THREADED, options.threaded_jobs),
-            SlotKind.PROCESS: Slots(SlotKind.PROCESS, options.process_jobs or os.cpu_count() or 1),
-            SlotKind.BUILTIN: Slots(SlotKind.BUILTIN, BUILTIN_JOBS),
-            SlotKind.WAITING: Slots(SlotKind.WAITING, WAITING_JOBS),
-        }
+        self._slots = slots_of(options, builtin=BUILTIN_JOBS, waiting=WAITING_JOBS)
         self.sessions = BusySessions(options, host.worker_id)
         self.suspects = Suspects(options)
         self._served = Served(
@@ -156,6 +153,10 @@ class JobRunner:
             kind: 0 if self._is_stopping else max(slots.room, 0)
             for kind, slots in self._slots.items()
         }
+
+    def slots_in_use(self) -> tuple[SlotUse, ...]:
+        """Return how many jobs of users run of each kind, and wait here."""
+        return tuple(use_of(slots) for kind, slots in self._slots.items() if kind not in HARMLESS)
 
     def is_hungry(self, kinds: Iterable[SlotKind]) -> bool:
         """Tell whether one of these kinds will run out of jobs soon."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from perdure.jobs.running import RunningActivity
 from perdure.model.histories.events import Failure
 from perdure.model.instances import DefinitionKey
 from perdure.model.jobs import AttemptFacts, ClaimedJob, JobPolicy, Settled
+from perdure.model.options import WorkerOptions
+from perdure.model.turns import SlotUse
 
 
 class SlotKind(StrEnum):
@@ -65,6 +68,23 @@ class Slots:
     def room(self) -> int:
         """How many more jobs may come: as many may wait as run, so that no slot is ever idle."""
         return 2 * self.capacity - self.running - len(self.waiting) - self.reserved
+
+
+def slots_of(options: WorkerOptions, *, builtin: int, waiting: int) -> dict[SlotKind, Slots]:
+    """Return the slots of a worker, all of them free."""
+    capacities = {
+        SlotKind.ASYNC: options.async_jobs,
+        SlotKind.THREADED: options.threaded_jobs,
+        SlotKind.PROCESS: options.process_jobs or os.cpu_count() or 1,
+        SlotKind.BUILTIN: builtin,
+        SlotKind.WAITING: waiting,
+    }
+    return {kind: Slots(kind, capacity) for kind, capacity in capacities.items()}
+
+
+def use_of(slots: Slots) -> SlotUse:
+    """Return how the slots of one kind are used now."""
+    return SlotUse(slots.kind.value, slots.capacity, slots.running, len(slots.waiting))
 
 
 class Reservation:

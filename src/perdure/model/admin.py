@@ -111,6 +111,22 @@ class QueueDepth(msgspec.Struct, frozen=True, kw_only=True):
     """Since when the first one waits."""
 
 
+class LeaseCount(NamedTuple):
+    """How many leases one worker holds on the turns or jobs of one definition."""
+
+    worker_id: str
+    definition: DefinitionKey
+    leased: int
+
+
+class HeldLeases(NamedTuple):
+    """Which leases are held, as far as it was looked."""
+
+    counts: tuple[LeaseCount, ...]
+    is_whole: bool
+    """Whether all were looked at; if not, there may be more of each."""
+
+
 class DeletedCounts(NamedTuple):
     """What a deletion removed."""
 

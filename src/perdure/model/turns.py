@@ -371,6 +371,17 @@ class Hold(NamedTuple):
     reason: str
 
 
+class SlotUse(NamedTuple):
+    """The slots of one kind at a worker, and how many were in use when it gave its sign of life."""
+
+    kind: str
+    """`async`, `threaded` or `process`."""
+    slots: int
+    running: int
+    waiting: int
+    """Jobs that the worker has claimed and that wait for a slot."""
+
+
 class WorkerRow(NamedTuple):
     """A worker's sign of life."""
 
@@ -387,6 +398,8 @@ class WorkerRow(NamedTuple):
     """How long its leases last."""
     is_lasting: bool = False
     """Whether its name is one that the next process of it has too."""
+    slots: tuple[SlotUse, ...] = ()
+    """Of each kind of activities of users; empty: it did not say."""
 
 
 class ProcessId(NamedTuple):

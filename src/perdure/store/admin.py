@@ -14,6 +14,7 @@ from perdure.model.admin import (
     DeletedCounts,
     ExecutionRow,
     Expiry,
+    HeldLeases,
     InstanceFilter,
     InstancePage,
     InstanceStats,
@@ -27,6 +28,7 @@ from perdure.model.admin import (
 )
 from perdure.model.instances import DefinitionKey, InstanceRow
 from perdure.model.jobs import JobKey
+from perdure.model.turns import WorkerRow
 
 
 class AdminStore(Protocol):
@@ -71,6 +73,13 @@ class AdminStore(Protocol):
 
     async def queue_depths(self) -> list[QueueDepth]:
         """Return what waits, by definition; definitions for which nothing waits are left out."""
+        ...
+
+    async def count_leases(self, workers: Sequence[WorkerRow]) -> HeldLeases:
+        """Return how many leases these workers hold, by definition.
+
+        It looks at a bounded number of rows of each definition, whatever the store holds.
+        """
         ...
 
     async def definitions(self) -> dict[int, DefinitionKey]:

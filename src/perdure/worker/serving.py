@@ -399,6 +399,7 @@ class Serving:
             born=own.born,
             lease_ms=to_ms(self._options.lease_for),
             is_lasting=self._options.name is not None,
+            slots=self.jobs.slots_in_use(),
         )
         if self._options.name is not None:
             await self._names.look(row)

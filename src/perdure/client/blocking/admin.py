@@ -133,7 +133,8 @@ def queues(self: BlockingClient) -> list[QueueInfo]:
 
 
 def workers(self: BlockingClient, *, seen_within: Duration = SEEN_WITHIN) -> list[WorkerInfo]:
-    """Return the workers that gave a sign of life lately."""
+    """Return the workers that gave a sign of life lately, how busy they are, and which leases they
+    hold."""
     return self._thread.run(self._client.workers(seen_within=seen_within))
 
 

@@ -6,16 +6,20 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from perdure.client.reading.info import Json, tag_of
 from perdure.clock import to_datetime
 from perdure.errors import UsageError
-from perdure.model.admin import DeadJob, QueueDepth, SessionRow
+from perdure.model.admin import DeadJob, HeldLeases, QueueDepth, SessionRow
 from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.instances import DefinitionKey, InstanceRow, Status
 from perdure.model.jobs import JobKey
-from perdure.model.turns import WorkerRow
+from perdure.model.turns import SlotUse, WorkerRow
 from perdure.turns.unserved import served_by
+
+TURNS = ("orchestration", "decider")
+"""Kinds of definitions whose work is turns; that of the others is jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +47,13 @@ class QueueInfo:
     """What a worker needs to take it, if no live one does."""
 
 
+class HeldCount(NamedTuple):
+    """How many leases a worker holds on the turns or jobs of one definition."""
+
+    definition: DefinitionKey
+    leased: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerInfo:
     """A worker that lives."""
@@ -55,6 +66,18 @@ class WorkerInfo:
     """Its last sign of life."""
     definitions: tuple[DefinitionKey, ...]
     """What it takes: orchestrations by version, activities by tag."""
+    slots: tuple[SlotUse, ...] = ()
+    """Its slots for activities by kind, and how many were in use at its last sign of life."""
+    instances: int = 0
+    """How many instances it has under a lease now: those whose turn it runs."""
+    jobs: int = 0
+    """How many jobs of activities it has under a lease now: those that run, and those that wait at
+    it for a slot. Perdure's own do not count."""
+    leases: tuple[HeldCount, ...] = ()
+    """These leases by definition."""
+    is_exact: bool = True
+    """Whether all leases were counted; if not, there are at least so many. A look at a definition
+    ends after 5,000 rows, timers that are due soon among them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,8 +134,14 @@ def queue_of(depth: QueueDepth, workers: Sequence[WorkerRow]) -> QueueInfo:
     )
 
 
-def worker_of(row: WorkerRow) -> WorkerInfo:
-    """Return a stored worker as people see it."""
+def worker_of(row: WorkerRow, held: HeldLeases) -> WorkerInfo:
+    """Return a stored worker as people see it, with the leases that it holds."""
+    own = [one for one in held.counts if one.worker_id == row.worker_id]
+    leases = tuple(
+        HeldCount(one.definition, one.leased)
+        for one in own
+        if not one.definition.name.startswith(RESERVED_PREFIX)
+    )
     return WorkerInfo(
         worker_id=row.worker_id,
         host=row.host,
@@ -120,6 +149,11 @@ def worker_of(row: WorkerRow) -> WorkerInfo:
         started_at=to_datetime(row.started_ms),
         seen_at=to_datetime(row.seen_ms),
         definitions=row.definitions,
+        slots=row.slots,
+        instances=sum(one.leased for one in own if one.definition.kind in TURNS),
+        jobs=sum(one.leased for one in leases if one.definition.kind not in TURNS),
+        leases=leases,
+        is_exact=held.is_whole,
     )
 
 

@@ -29,8 +29,8 @@ from perdure.client.remote.values import (
     arguments_of,
     body_of,
     conditions,
-    key_of,
     refuse,
+    tuples_of_worker,
 )
 from perdure.clock import Clock, system_clock, to_ms
 from perdure.codec import JSON, check_id
@@ -298,7 +298,7 @@ class RemoteClient(Client):
         """
         within_s = as_duration("seen_within", seen_within).total_seconds()
         return [
-            read(WorkerInfo, one | {"definitions": [key_of(key) for key in one["definitions"]]})
+            read(WorkerInfo, tuples_of_worker(one))
             for one in await self._connection.get("workers", seen_within_s=within_s)
         ]
 

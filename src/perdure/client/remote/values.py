@@ -10,9 +10,11 @@ import msgspec
 from perdure.client.reading.as_json import shown_time
 from perdure.client.reading.info import Json
 from perdure.client.reading.lists import InstanceQuery, check_time
+from perdure.client.reading.overview import HeldCount
 from perdure.codec import by_position_and_name
 from perdure.errors import UsageError
 from perdure.model.instances import DefinitionKey
+from perdure.model.turns import SlotUse
 
 BESIDE_THE_STORE = "use a client of the store itself"
 
@@ -42,6 +44,16 @@ def arguments_of(stored: dict[str, Json]) -> dict[str, Json] | list[Json]:
 def key_of(served: dict[str, str]) -> DefinitionKey:
     """Return a definition that a worker takes; its behaviour number is not told."""
     return DefinitionKey(served["kind"], served["name"], served["version"] or served["tag"])
+
+
+def tuples_of_worker(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return a worker as a server shows it, with tuples where a client has named ones."""
+    return {
+        **shown,
+        "definitions": [key_of(one) for one in shown["definitions"]],
+        "slots": [SlotUse(**one) for one in shown["slots"]],
+        "leases": [HeldCount(key_of(one["definition"]), one["leased"]) for one in shown["leases"]],
+    }
 
 
 def body_of(data: Json) -> bytes:

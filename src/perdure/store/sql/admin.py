@@ -17,6 +17,7 @@ from perdure.model.admin import (
     DeletedCounts,
     ExecutionRow,
     Expiry,
+    HeldLeases,
     InstanceFilter,
     InstancePage,
     InstanceStats,
@@ -30,7 +31,8 @@ from perdure.model.admin import (
 )
 from perdure.model.instances import DefinitionKey, InstanceRow
 from perdure.model.jobs import JobKey
-from perdure.store.sql import removal, repair, stranded
+from perdure.model.turns import WorkerRow
+from perdure.store.sql import removal, repair, stranded, worker_rows
 from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.questions import lists, overview
@@ -102,6 +104,11 @@ class SqlAdmin(ABC):
         """Return what waits, by definition."""
         now_ms = self.clock()
         return await self._read(lambda c: overview.queue_depths(c, now_ms=now_ms))
+
+    async def count_leases(self, workers: Sequence[WorkerRow]) -> HeldLeases:
+        """Count which leases these workers hold."""
+        now_ms = self.clock()
+        return await self._read(lambda c: worker_rows.count_leases(c, workers, now_ms=now_ms))
 
     async def definitions(self) -> dict[int, DefinitionKey]:
         """Return every definition the store has seen, by number."""

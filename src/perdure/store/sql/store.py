@@ -11,8 +11,6 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from perdure.clock import Clock
 from perdure.clock_watch import LASTS_MS, since_moved_ms, steady_ms
 from perdure.errors import StoreError
@@ -64,9 +62,9 @@ from perdure.store.sql.questions import feed, news, reading, slices
 from perdure.store.sql.questions.looking import Look
 from perdure.store.sql.stream_store import SqlStreams
 from perdure.store.sql.twice import done_once
+from perdure.store.sql.worker_rows import served_body
 
 T = TypeVar("T")
-_encode = msgspec.json.encode
 
 
 FORGET_WORKERS_AFTER_MS = 3_600_000
@@ -325,8 +323,8 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
     async def beat(self, worker: WorkerRow, *, is_first: bool = False) -> list[Neighbour]:
         """Record a worker's sign of life, and forget workers that have given none for long."""
         params = {
-            **worker._asdict(),
-            "definitions": _encode(worker.definitions),
+            **{name: value for name, value in worker._asdict().items() if name != "slots"},
+            "definitions": served_body(worker),
             "is_lasting": int(worker.is_lasting),
         }
         before_ms = worker.seen_ms - FORGET_WORKERS_AFTER_MS

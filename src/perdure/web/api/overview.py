@@ -90,6 +90,24 @@ class ServedDefinition(msgspec.Struct, frozen=True, order=True):
     """Of an activity."""
 
 
+class LeasesShown(msgspec.Struct, frozen=True):
+    """How many leases a worker holds on the turns or jobs of a definition."""
+
+    definition: ServedDefinition
+    leased: int
+
+
+class SlotsShown(msgspec.Struct, frozen=True):
+    """The slots of one kind at a worker, and how many were in use at its last sign of life."""
+
+    kind: str
+    """`async`, `threaded` or `process`."""
+    slots: int
+    running: int
+    waiting: int
+    """Jobs that the worker has claimed and that wait for a slot."""
+
+
 class WorkerShown(msgspec.Struct, frozen=True, kw_only=True):
     """A worker that lives."""
 
@@ -99,6 +117,16 @@ class WorkerShown(msgspec.Struct, frozen=True, kw_only=True):
     started_at: datetime
     seen_at: datetime
     definitions: list[ServedDefinition]
+    slots: list[SlotsShown]
+    """Its slots for activities by kind."""
+    instances: int
+    """How many instances it has under a lease now."""
+    jobs: int
+    """How many jobs it has under a lease now."""
+    leases: list[LeasesShown]
+    """These leases by definition."""
+    is_exact: bool
+    """Whether all leases were counted; if not, there are at least so many."""
 
 
 class DefinitionShown(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,7 +229,7 @@ async def list_workers(ask: CheckedRequest[WorkersQuery, None]) -> list[WorkerSh
 async def workers_seen(
     ask: CheckedRequest[Any, Any], within: timedelta = SEEN_WITHIN
 ) -> list[WorkerShown]:
-    """Return the workers that gave a sign of life lately."""
+    """Return the workers that gave a sign of life lately, and what they are busy with."""
     return [
         WorkerShown(
             worker_id=one.worker_id,
@@ -212,6 +240,11 @@ async def workers_seen(
             definitions=sorted(
                 _served(key) for key in one.definitions if not key.name.startswith(RESERVED_PREFIX)
             ),
+            slots=[SlotsShown(*use) for use in one.slots],
+            instances=one.instances,
+            jobs=one.jobs,
+            leases=[LeasesShown(_served(key), leased) for key, leased in one.leases],
+            is_exact=one.is_exact,
         )
         for one in await ask.client.workers(seen_within=within)
     ]

@@ -15,6 +15,7 @@ from perdure.model.turns import InstanceEnd, KnownEnd, Neighbour, WorkerRow
 from perdure.store.base import ExecutionKey, WaitingJob
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import cut, pack, text_of, unpack
+from perdure.store.sql.worker_rows import read_served
 
 MAX_EVENTS_PER_READ = 10_000
 MAX_BYTES_PER_READ = 64 * 1024 * 1024
@@ -26,7 +27,6 @@ _LAST_SEQ = 2**62
 _FIRST_KEPT = 2
 """Up to this number no event is missing in a history that is there: see `remove_events`."""
 
-_definitions = msgspec.json.Decoder(tuple[DefinitionKey, ...])
 _failures = msgspec.json.Decoder(JobFailures)
 
 
@@ -216,33 +216,16 @@ def _failures_in(data: bytes | None) -> JobFailures:
 
 def read_workers(connection: Connection, seen_since_ms: int) -> list[WorkerRow]:
     """Return the workers that gave a sign of life since then."""
-    rows = connection.run("read_workers", seen_since_ms=seen_since_ms)
-    return [
-        WorkerRow(
-            worker_id,
-            host,
-            pid,
-            started_ms,
-            seen_ms,
-            _definitions.decode(served),
-            place,
-            born,
-            lease_ms,
-            is_lasting=bool(is_lasting),
+    found = []
+    for row in connection.run("read_workers", seen_since_ms=seen_since_ms):
+        worker = WorkerRow(*row)
+        definitions, slots = read_served(row[5])
+        found.append(
+            worker._replace(
+                definitions=definitions, slots=slots, is_lasting=bool(worker.is_lasting)
+            )
         )
-        for (
-            worker_id,
-            host,
-            pid,
-            started_ms,
-            seen_ms,
-            served,
-            place,
-            born,
-            lease_ms,
-            is_lasting,
-        ) in rows
-    ]
+    return found
 
 
 def read_neighbours(connection: Connection, worker_id: str, place: str) -> list[Neighbour]:
