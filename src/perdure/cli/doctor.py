@@ -49,12 +49,19 @@ Tell = Callable[[str], None]
 """Is told what is being looked at."""
 
 
-def examine(url: str, *, is_thorough: bool, tell: Tell = lambda progress: None) -> list[Finding]:
+def examine(
+    url: str,
+    *,
+    is_thorough: bool,
+    sample_s: float = SAMPLE_S,
+    tell: Tell = lambda progress: None,
+) -> list[Finding]:
     """Look at a store.
 
     Args:
         url: Where it is.
         is_thorough: Look at everything, also if it takes long.
+        sample_s: If not: for how long what is stored is held against the invariants.
         tell: Is told what is being looked at, and how far that is.
 
     Raises:
@@ -71,10 +78,11 @@ def examine(url: str, *, is_thorough: bool, tell: Tell = lambda progress: None) 
     findings = [*upkeep.examine(is_thorough=is_thorough), look_at_schema(migrations)]
     if migrations.missing:
         return findings
-    return [*findings, *run_interruptibly(_look_inside(url, is_thorough=is_thorough, tell=tell))]
+    for_s = None if is_thorough else sample_s
+    return [*findings, *run_interruptibly(_look_inside(url, for_s, tell))]
 
 
-async def _look_inside(url: str, *, is_thorough: bool, tell: Tell) -> list[Finding]:
+async def _look_inside(url: str, for_s: float | None, tell: Tell) -> list[Finding]:
     store = open_store(url)
     try:
         await store.open()
@@ -89,7 +97,7 @@ async def _look_inside(url: str, *, is_thorough: bool, tell: Tell) -> list[Findi
             await _tried("dead jobs", _look_at_dead_jobs(store)),
             await _tried("projections", _look_at_readers(store)),
             await _tried("schedules", _look_at_schedules(url, store)),
-            await _tried("invariants", _look_at_invariants(store, is_thorough, tell)),
+            await _tried("invariants", _look_at_invariants(store, for_s, tell)),
         ]
     finally:
         await store.close()
@@ -167,12 +175,12 @@ async def _look_at_schedules(url: str, store: Store) -> Finding:
     return ok("schedules", str(len(schedules)) if schedules else "none")
 
 
-async def _look_at_invariants(store: Store, is_thorough: bool, tell: Tell) -> Finding:
+async def _look_at_invariants(store: Store, for_s: float | None, tell: Tell) -> Finding:
     assert isinstance(store, Sliced)
     with _no_collector():
         checkup = await check_slices(
             store,
-            for_s=None if is_thorough else SAMPLE_S,
+            for_s=for_s,
             # Another sample each time, so that looks at a large store see different parts of it.
             first_part=fresh_id() % PARTS,
             tell=lambda so_far: tell(f"invariants: {seen_of(so_far)}"),
@@ -183,7 +191,7 @@ async def _look_at_invariants(store: Store, is_thorough: bool, tell: Tell) -> Fi
         return Finding(
             check="invariants",
             level=Level.OK,
-            found=f"hold in a sample: {seen_of(checkup)}, all that {SAMPLE_S:g} s were enough for",
+            found=f"hold in a sample: {seen_of(checkup)}, all that {for_s:g} s were enough for",
             advice="run perdure doctor --deep to check all of it",
         )
     shown = [f"{one.invariant} {one.instance_id}: {one.problem}" for one in checkup.violations]

@@ -50,6 +50,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "workers": ListedCommand("overview", "List the workers that live."),
         "schedule": ListedCommand("schedules", "Look at schedules, and steer them."),
         "projection": ListedCommand("projections", "Look at projections, and steer them."),
+        "mcp": ListedCommand("mcp", "Let a model look into a store, over pipes."),
     },
     "Act": {
         "start": ListedCommand("starting", "Start an instance of an orchestration."),
