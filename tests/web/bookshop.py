@@ -308,6 +308,7 @@ async def opened(url: str) -> AsyncIterator[Engine]:
         )
         text = "event 2: history has activity 'charge_card', the code asked for a timer"
         await _hold(engine, "order-1046", Status.BLOCKED, text)
+        await engine._serving._beat_once()
         yield engine
 
 
