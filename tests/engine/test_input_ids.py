@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -85,6 +85,45 @@ async def test_of_two_inputs_at_once_under_one_id_one_is_refused(stage: Stage) -
 
     assert {type(answer) for answer in answers} == {Accepted, InputIdReusedError}
     assert len(await client.events(Order, "o-1")) == 2
+
+
+async def test_of_two_that_are_queued_at_once_under_one_id_one_is_refused(stage: Stage) -> None:
+    clients = await stage.client(), await stage.client()
+    for number in range(20):
+        answers = await asyncio.gather(
+            *(
+                client.send(Order, Place(f"o-{number % 2}", sku), input_id=f"req-{number}")
+                for client, sku in zip(clients, ("book", "lamp"), strict=True)
+            ),
+            return_exceptions=True,
+        )
+
+        assert {type(answer) for answer in answers} == {type(None), InputIdReusedError}
+
+
+async def test_another_input_is_refused_though_the_first_is_decided_between_two_looks(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, other = await stage.client(), await stage.client()
+    look = other._core.store.read_receipts
+    first = Place("o-1", "book")
+    meanwhile: list[Callable[[], Awaitable[object]]] = [
+        lambda: client.send(Order, first, input_id="req-1"),
+        lambda: client.execute(Order, first, input_id="req-1"),
+    ]
+
+    async def slowly(instance_id: str, input_ids: Sequence[str]) -> dict[str, bytes | None]:
+        found = await look(instance_id, input_ids)
+        if meanwhile:
+            await meanwhile.pop(0)()
+        return found
+
+    monkeypatch.setattr(other._core.store, "read_receipts", slowly)
+    with pytest.raises(InputIdReusedError, match=OTHER_SKU):
+        await other.send(Order, Place("o-1", "lamp"), input_id="req-1")
+
+    assert meanwhile == []
+    assert [one.event.sku for one in await client.events(Order, "o-1")] == ["book"]
 
 
 async def test_a_receipt_of_an_earlier_version_fits_every_input(stage: Stage) -> None:

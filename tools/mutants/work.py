@@ -389,6 +389,29 @@ ONCE = (
         ),
     ),
     Mutant(
+        "another-input-is-a-repetition",
+        "an input under the id of another one that comes at once is told to be queued",
+        "turns/direct/inputs.py",
+        "    if status is DeliveryStatus.DUPLICATE:\n",
+        "    if False:\n",
+        (
+            "tests/engine/test_input_ids.py"
+            "::test_of_two_that_are_queued_at_once_under_one_id_one_is_refused",
+        ),
+    ),
+    Mutant(
+        "another-input-is-looked-for-once",
+        "an input under the id of one that is just decided is told to be queued",
+        "turns/direct/inputs.py",
+        "        # Decided between the two looks.\n"
+        "        known = await store.read_receipts(instance_id, [given.input_id])\n",
+        "",
+        (
+            "tests/engine/test_input_ids.py"
+            "::test_another_input_is_refused_though_the_first_is_decided_between_two_looks",
+        ),
+    ),
+    Mutant(
         "inputs-are-decided-again",
         "an input that is asked again under its id is decided twice",
         "store/sql/commits/decisions.py",

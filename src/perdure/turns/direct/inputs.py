@@ -22,6 +22,7 @@ from perdure.model.hints import Hint
 from perdure.model.histories.events import InputTaken
 from perdure.model.histories.rows import read_message
 from perdure.model.instances import NewInstance, Status
+from perdure.model.messages import DeliveryStatus
 from perdure.store.base import Store
 from perdure.store.hearing import Hearing
 
@@ -61,6 +62,7 @@ async def queue_input(
     Raises:
         InstanceEndedError: The instance has completed, or was stopped.
         AlreadyExistsError: The id is that of something else.
+        InputIdReusedError: Its id was given before, with another input.
     """
     new = start_of(
         name,
@@ -72,12 +74,40 @@ async def queue_input(
         # Always one: what is sent again after a fault must not count twice.
         message_id=taken.input_id or fresh_name(),
     )
+    if taken.input_id and await _queue_if_live(store, name, new, taken, patience_s=patience_s):
+        return
     [existing] = await store.start([new], patience_s=patience_s)
     if existing is None:
         return
     check_decider(name, instance_id, existing.kind, existing.name)
     if existing.status.is_terminal:
         await refuse_ended(store, instance_id, existing.status, taken.input_id)
+    elif taken.input_id:
+        # Begun since it was looked for, perhaps with another input under this id.
+        await check_repeated(store, instance_id, _as_given(taken))
+
+
+async def _queue_if_live(
+    store: Store, name: str, new: NewInstance, taken: InputTaken, *, patience_s: float
+) -> bool:
+    """Put an input with an id into the inbox of an instance that is there; tell whether it is.
+
+    A start does not tell whether its message is the first one under its id, and a caller that has
+    looked for that may have looked too early.
+
+    Raises:
+        InputIdReusedError: The first one is another one.
+    """
+    [row] = await store.read_instances([new.instance_id])
+    if row is None or row.status.is_terminal:
+        return False
+    check_decider(name, new.instance_id, row.kind, row.name)
+    [message] = new.messages
+    message = msgspec.structs.replace(message, incarnation=row.incarnation)
+    [status] = await store.deliver([message], patience_s=patience_s)
+    if status is DeliveryStatus.DUPLICATE:
+        await check_repeated(store, new.instance_id, _as_given(taken))
+    return status in (DeliveryStatus.DELIVERED, DeliveryStatus.DUPLICATE)
 
 
 async def check_repeated(store: Store, instance_id: str, given: DirectInput) -> None:
@@ -87,17 +117,22 @@ async def check_repeated(store: Store, instance_id: str, given: DirectInput) -> 
         InputIdReusedError: It was.
     """
     known = await store.read_receipts(instance_id, [given.input_id])
-    if given.input_id not in known:
-        return
-    kept = known[given.input_id]
+    if given.input_id in known and known[given.input_id] is None:
+        for message in await store.read_inbox(instance_id):
+            if message.kind == InputTaken.kind:
+                taken = read_message(message)
+                if isinstance(taken, InputTaken) and taken.input_id == given.input_id:
+                    check_same(instance_id, fingerprint(taken.tag, bytes(taken.input)), given)
+                    return
+        # Decided between the two looks.
+        known = await store.read_receipts(instance_id, [given.input_id])
+    kept = known.get(given.input_id)
     if kept is not None:
         check_same(instance_id, read_receipt(kept).given, given)
-        return
-    for message in await store.read_inbox(instance_id):
-        if message.kind == InputTaken.kind:
-            taken = read_message(message)
-            if isinstance(taken, InputTaken) and taken.input_id == given.input_id:
-                check_same(instance_id, fingerprint(taken.tag, bytes(taken.input)), given)
+
+
+def _as_given(taken: InputTaken) -> DirectInput:
+    return DirectInput(taken.tag, bytes(taken.input), taken.input_id, cause=taken.cause)
 
 
 async def refuse_ended(store: Store, instance_id: str, status: Status, input_id: str) -> None:
