@@ -20,9 +20,10 @@ from perdure.core.deciders.answers import (
 from perdure.core.deciders.fingerprints import check_same
 from perdure.errors import InputIdReusedError
 from perdure.model.fingerprints import TAG, fingerprint
+from perdure.model.turns import Turn, TurnReceipt
 from tests import rows
 from tests.engine.fed import Order, Place, Ship
-from tests.engine.stage import Gate, Stage
+from tests.engine.stage import Gate, Stage, until
 from tests.engine.test_execute_corners import hold_after
 
 OTHER_SKU = r"input id 'req-1' was given to instance 'order:o-1' before, .*\(other in sku\)"
@@ -124,6 +125,38 @@ async def test_another_input_is_refused_though_the_first_is_decided_between_two_
 
     assert meanwhile == []
     assert [one.event.sku for one in await client.events(Order, "o-1")] == ["book"]
+
+
+async def test_who_waits_without_the_code_is_not_told_what_another_input_came_to(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The input that is decided here overtakes the one that was queued meanwhile."""
+    client, other = await stage.client(), await stage.client()
+    await client.execute(Order, Place("o-1"))
+    gate, commit = Gate(), client._core.store.commit
+
+    async def late(turns: Sequence[Turn]) -> list[TurnReceipt]:
+        await gate.pass_through()
+        return await commit(turns)
+
+    monkeypatch.setattr(client._core.store, "commit", late)
+    deciding = asyncio.create_task(client.execute(Order, Place("o-1", "book"), input_id="req-1"))
+    await gate.reached()
+    waiting = asyncio.create_task(
+        other.execute_json(
+            "order",
+            "Place",
+            {"order_id": "o-1", "sku": "lamp"},
+            instance_id="o-1",
+            input_id="req-1",
+        )
+    )
+    await until(lambda: other.inbox("order:o-1"))
+    gate.opened.set()
+
+    assert isinstance(await deciding, Accepted)
+    with pytest.raises(InputIdReusedError, match=OTHER_SKU):
+        await waiting
 
 
 async def test_a_receipt_of_an_earlier_version_fits_every_input(stage: Stage) -> None:

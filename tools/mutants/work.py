@@ -412,6 +412,17 @@ ONCE = (
         ),
     ),
     Mutant(
+        "what-another-input-came-to-is-told",
+        "who waits without the code is told what another input under its id came to",
+        "client/deciders/inputs.py",
+        "            check_same(instance_id, read_receipt(kept).given, given)\n        return",
+        "            pass\n        return",
+        (
+            "tests/engine/test_input_ids.py"
+            "::test_who_waits_without_the_code_is_not_told_what_another_input_came_to",
+        ),
+    ),
+    Mutant(
         "inputs-are-decided-again",
         "an input that is asked again under its id is decided twice",
         "store/sql/commits/decisions.py",

@@ -153,6 +153,9 @@ class InputSender:
             assert within is not None
             why = f"input {given.tag} is queued, and no worker has decided it"
             raise ResultTimeoutError(instance_id, within, why, what="outcome") from None
+        if kept is not None:
+            # A caller that has the code may have been faster under the same id.
+            check_same(instance_id, read_receipt(kept).given, given)
         return await receipt_json(store, decider, instance_id, kept)
 
     # ---------------------------------------------------------------------- inside
