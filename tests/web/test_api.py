@@ -408,3 +408,23 @@ async def test_a_client_that_nobody_opened_is_a_problem_that_says_what_to_do() -
 
     assert (answer.status_code, answer.json()["code"]) == (503, "not_open")
     assert "lifespan" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", f"instances/done-1/streams/words?after={10**20}"),
+        ("GET", f"deciders/account/instances/a-1/observations?after={10**20}"),
+        ("DELETE", f"instances/done-1/inbox/{10**20}"),
+        ("DELETE", f"instances/done-1/inbox/-{10**20}"),
+        ("DELETE", "instances/done-1/inbox/%C2%B2"),
+        ("DELETE", "instances/done-1/inbox/1_000"),
+    ],
+)
+async def test_a_number_that_no_database_takes_is_refused(
+    api: httpx.AsyncClient, method: str, path: str
+) -> None:
+    refused = await api.request(method, path)
+
+    assert refused.status_code == 400
+    assert refused.json()["code"] in ("usage", "invalid_query")

@@ -118,7 +118,7 @@ async def pair() -> AsyncIterator[Pair]:
 @pytest.fixture
 async def fresh() -> AsyncIterator[Pair]:
     async with (
-        Engine(memory_url(), [*DEFINITIONS, telling, promising]) as engine,
+        Engine(memory_url(), [*DEFINITIONS, telling, promising, moving]) as engine,
         serving(engine) as found,
     ):
         yield found
@@ -361,6 +361,28 @@ async def test_jobs_and_inboxes_are_mended(pair: Pair) -> None:
         await pair.remote.complete_job("done-1:1:1:1", "x")
     with pytest.raises(UsageError, match="no job"):
         await pair.remote.fail_job("done-1:1:1:1", ValueError("x"))
+
+
+@orchestration
+async def moving() -> None:
+    """Goes on with a version that no worker has, and takes its messages along."""
+    await go.receive()
+    moving.with_options(version="9.0.0").continue_as_new()
+
+
+async def test_a_message_that_was_carried_over_is_dropped(fresh: Pair) -> None:
+    handle = await fresh.remote.start("m-1", moving)
+    await handle.send(more, 7)
+    await handle.send(go, "on")
+
+    async def carried() -> list[int]:
+        return [one.no for one in await fresh.remote.inbox("m-1") if one.no < 0]
+
+    await until(carried)
+    [no] = await carried()
+    await fresh.remote.drop_message("m-1", no)
+
+    assert [one.kind for one in await fresh.local.inbox("m-1")] == ["started"]
 
 
 async def waits_until_dead(engine: Client) -> None:

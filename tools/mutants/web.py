@@ -155,4 +155,12 @@ DOORS = (
         "        if True:",
         (f"{REMOTE}test_a_signal_that_starts_is_sent_once_under_its_key",),
     ),
+    Mutant(
+        "carried-messages-have-no-number",
+        "a message that the execution before had not taken cannot be removed over HTTP",
+        "web/api/actions.py",
+        'r"-?[0-9]{1,30}"',
+        'r"[0-9]{1,30}"',
+        (f"{REMOTE}test_a_message_that_was_carried_over_is_dropped",),
+    ),
 )

@@ -23,6 +23,7 @@ from perdure.client.reading.info import (
     message_of,
 )
 from perdure.client.reading.lists import (
+    MAX_COUNT,
     DeadJobQuery,
     InstanceQuery,
     check_count,
@@ -375,6 +376,7 @@ async def drop_message(self: Client, instance_id: str, no: int, /) -> None:
         UsageError: There is no such message, or a turn has taken it by now.
         InstanceNotFoundError: There is no such instance.
     """
+    check_count("no", no, least=-MAX_COUNT)
     if not await self._core.store.drop_message(check_id("instance id", instance_id), no):
         await _refuse_unknown(self._core.store, instance_id)
         raise UsageError(

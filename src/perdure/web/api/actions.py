@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
@@ -230,7 +231,8 @@ async def delete_instance(ask: CheckedRequest[DeleteQuery, None]) -> Deleted:
 async def drop_message(ask: CheckedRequest[Nothing, None]) -> None:
     """Remove a message or timer from an inbox."""
     number = ask.path["no"]
-    if not number.isdigit():
+    # Below zero is what the execution before had not taken.
+    if not re.fullmatch(r"-?[0-9]{1,30}", number):
         raise RefusalError(400, "invalid_query", f"{number[:40]!r} is not the number of a message")
     await ask.client.drop_message(ask.path["instance_id"], int(number))
 

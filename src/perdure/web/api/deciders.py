@@ -11,6 +11,7 @@ from perdure.authoring.deciders.decider_definition import SEPARATOR, DeciderDefi
 from perdure.client.deciders.decided_events import DecidedEvent, read_decided
 from perdure.client.deciders.decisions import Observed, TriedEffect, observed_of
 from perdure.client.reading.info import Json
+from perdure.client.reading.lists import check_count
 from perdure.codec import check_id
 from perdure.core.deciders.answers import outcome_json
 from perdure.errors import NotRegisteredError
@@ -187,9 +188,8 @@ async def list_observations(ask: CheckedRequest[ObservationsQuery, None]) -> Obs
     """
     size = min(ask.query.limit, ask.site.settings.limits.page)
     stored_id = stored_id_of(ask.path["decider"], ask.path["instance_id"])
-    found = await ask.client._core.store.read_observations(
-        stored_id, after=ask.query.after, limit=size + 1
-    )
+    after = check_count("after", ask.query.after, least=0)
+    found = await ask.client._core.store.read_observations(stored_id, after=after, limit=size + 1)
     shown = [observed_of(one) for one in found[:size]]
     return ObservationList(shown, shown[-1].no if len(found) > size else None)
 

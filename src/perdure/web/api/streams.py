@@ -14,6 +14,7 @@ from starlette.responses import Response
 from perdure.authoring.stream import Stream
 from perdure.client.reading.info import Json, StreamInfo
 from perdure.client.reading.item_reader import StoredStream
+from perdure.client.reading.lists import check_count
 from perdure.clock import to_datetime
 from perdure.model.streams import StreamPage
 from perdure.web.api.instances import handle_of, last_event, wait_limit
@@ -66,7 +67,7 @@ async def read_stream(ask: CheckedRequest[StreamQuery, None]) -> ItemPage | Resp
         reader = handle.stream(stream, after=last_event(ask, after))
         return ask.stream(item_events(reader))
     source = StoredStream(ask.client._core, handle.instance_id, stream.name)
-    page = await source.read(after)
+    page = await source.read(check_count("after", after, least=0))
     if not page.items and not page.has_ended and ask.query.wait:
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_limit(ask, ask.query.wait).total_seconds()):
