@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from perdure.client.deciders.decisions import Tried
 from perdure.client.reading.info import Json
 from perdure.web.api import deciders
 from perdure.web.operations import ApiRoute
@@ -33,7 +34,7 @@ DECIDER_ROUTES: tuple[ApiRoute, ...] = (
         scope="read",
         handler=deciders.try_input,
         body=deciders.TryBody,
-        returns=deciders.Tried,
+        returns=Tried,
     ),
     ApiRoute(
         method="GET",

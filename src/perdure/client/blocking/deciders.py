@@ -292,7 +292,7 @@ def dry_run(
 
 def observations(
     self: BlockingClient,
-    decider: type[Decider[Any, Any, Any, Any]],
+    decider: type[Decider[Any, Any, Any, Any]] | str,
     instance_id: str,
     /,
     *,
@@ -304,7 +304,7 @@ def observations(
     Only deciders with `observe_inputs = True` keep them.
 
     Args:
-        decider: Its class.
+        decider: Its class or its name.
         instance_id: As the decider gives it.
         after: Only those with a higher number.
         limit: How many at most, up to 500.
@@ -315,7 +315,16 @@ def observations(
 
 
 def key_holder(
-    self: BlockingClient, decider: type[Decider[Any, Any, Any, Any]], key: str, /
+    self: BlockingClient, decider: type[Decider[Any, Any, Any, Any]] | str, key: str, /
 ) -> str | None:
-    """Return the id of the instance that has a business key; None if it is free."""
+    """Return the id of the instance that has a business key; None if it is free.
+
+    Args:
+        decider: Its class or its name.
+        key: The business key.
+
+    Raises:
+        NotRegisteredError: No live worker has a decider of that name, the store has never seen it,
+            and knows others.
+    """
     return self._thread.run(self._client.key_holder(decider, key))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from perdure.authoring.deciders.decider import Decider
 from perdure.authoring.deciders.decider_definition import (
+    SEPARATOR,
     DeciderDefinition,
     definition_of,
     stored_id_of,
@@ -20,9 +21,12 @@ from perdure.authoring.deciders.describing import Transition
 from perdure.client.deciders.decisions import (
     DryRun,
     Observed,
+    check_addressee,
     check_known,
+    decider_name,
     dry_run_of,
     observed_of,
+    refuse_unheard_of,
 )
 from perdure.client.histories.histories import key_of, named_in_errors, read_history
 from perdure.client.reading.info import Json
@@ -361,7 +365,7 @@ async def dry_run(
 
 async def observations(
     self: Client,
-    decider: type[Decider[Any, Any, Any, Any]],
+    decider: type[Decider[Any, Any, Any, Any]] | str,
     instance_id: str,
     /,
     *,
@@ -373,12 +377,12 @@ async def observations(
     Only deciders with `observe_inputs = True` keep them.
 
     Args:
-        decider: Its class.
+        decider: Its class or its name.
         instance_id: As the decider gives it.
         after: Only those with a higher number.
         limit: How many at most, up to 500.
     """
-    stored_id = definition_of(decider).stored_id(instance_id)
+    stored_id = stored_id_of(decider_name(decider), instance_id)
     found = await self._core.store.read_observations(
         stored_id, after=check_count("after", after, least=0), limit=check_limit(limit)
     )
@@ -386,12 +390,23 @@ async def observations(
 
 
 async def key_holder(
-    self: Client, decider: type[Decider[Any, Any, Any, Any]], key: str, /
+    self: Client, decider: type[Decider[Any, Any, Any, Any]] | str, key: str, /
 ) -> str | None:
-    """Return the id of the instance that has a business key; None if it is free."""
-    definition = definition_of(decider)
-    holder = await self._core.store.read_unique_key(definition.name, check_id("unique key", key))
-    return None if holder is None else definition.own_id(holder)
+    """Return the id of the instance that has a business key; None if it is free.
+
+    Args:
+        decider: Its class or its name.
+        key: The business key.
+
+    Raises:
+        NotRegisteredError: No live worker has a decider of that name, the store has never seen it,
+            and knows others.
+    """
+    name = decider_name(decider)
+    holder = await self._core.store.read_unique_key(name, check_id("unique key", key))
+    if holder is None and isinstance(decider, str):
+        await refuse_unheard_of(self._core.store, name)
+    return None if holder is None else holder.removeprefix(f"{name}{SEPARATOR}")
 
 
 # ---------------------------------------------------------------------- inside
@@ -412,11 +427,8 @@ def _from_json(
     if definition is not None:
         read = definition.inputs.decode_json(tag, value)
         stored_id = definition.instance_of(read)
-        if instance_id is not None and definition.stored_id(instance_id) != stored_id:
-            raise UsageError(
-                f"input {tag} of decider {name!r} is for instance "
-                f"{definition.own_id(stored_id)!r}, not {instance_id!r}: leave instance_id out"
-            )
+        if instance_id is not None:
+            check_addressee(definition, tag, read, instance_id)
         data = definition.inputs.encode(read).data
     elif instance_id is None:
         raise NotRegisteredError("decider", name, known=[])

@@ -9,10 +9,18 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
+from perdure.authoring.deciders.decider_definition import (
+    AnyDecider,
+    DeciderDefinition,
+    definition_of,
+)
 from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
 from perdure.client.histories.histories import named_in_errors, read_history
 from perdure.client.reading.info import Json
 from perdure.clock import to_datetime
+from perdure.codec import check_id
 from perdure.core.deciders.answers import (
     AcceptedReceipt,
     CompletedReceipt,
@@ -20,12 +28,13 @@ from perdure.core.deciders.answers import (
     KeyTakenReceipt,
     RejectedReceipt,
     UnreadableReceipt,
+    outcome_json,
     read_receipt,
 )
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.deciders.fold import refuse_removed
 from perdure.core.turn_builder import TurnTerms
-from perdure.errors import InstanceHeldError, NotRegisteredError, UniqueKeyError
+from perdure.errors import InstanceHeldError, NotRegisteredError, UniqueKeyError, UsageError
 from perdure.model.feeds import Observation
 from perdure.model.histories.events import (
     ChildScheduled,
@@ -68,6 +77,53 @@ class DryRun(Generic[E_co, S_co, X_co]):
     """Instances that would get an input."""
     started: tuple[str, ...] = ()
     """Orchestrations that would be started."""
+
+
+def decider_name(decider: type[AnyDecider] | str) -> str:
+    """Return the name of a decider that is given by its class, or by its name.
+
+    Raises:
+        DefinitionError: It is no decider, or cannot work as written.
+        InvalidIdError: It is a text that is no name.
+    """
+    return check_id("decider", decider) if isinstance(decider, str) else definition_of(decider).name
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """What an input would come to."""
+
+    outcome: dict[str, Json]
+    effects: tuple[TriedEffect, ...]
+    timers: dict[str, datetime]
+    cancelled_timers: tuple[str, ...]
+    sent: tuple[str, ...]
+    started: tuple[str, ...]
+
+
+def check_addressee(definition: DeciderDefinition, tag: str, given: Any, instance_id: str) -> None:
+    """Refuse an input for another instance than was named: it says by itself which it is for.
+
+    Raises:
+        UsageError: It is for another one.
+    """
+    stored_id = definition.instance_of(given)
+    if definition.stored_id(instance_id) != stored_id:
+        raise UsageError(
+            f"input {tag} of decider {definition.name!r} is for instance "
+            f"{definition.own_id(stored_id)!r}, not {instance_id!r}: leave instance_id out"
+        )
+
+
+def tried_json(definition: DeciderDefinition, tried: DryRun[Any, Any, Any]) -> Tried:
+    """Return what an input would come to as every program can read it."""
+    return Tried(
+        outcome=outcome_json(definition, tried.outcome),
+        effects=tried.effects,
+        timers=dict(tried.timers),
+        cancelled_timers=tried.cancelled_timers,
+        sent=tried.sent,
+        started=tried.started,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +209,23 @@ async def check_known(store: Store, decider: str, instance_id: str) -> None:
         NotRegisteredError: No live worker has it, and the store has never seen it.
     """
     [row] = await store.read_instances([instance_id])
-    if row is not None:
-        return
+    if row is None:
+        await refuse_unheard_of(
+            store, decider, " For one whose workers come later give allow_unknown=True"
+        )
+
+
+async def refuse_unheard_of(store: Store, decider: str, way_out: str = "") -> None:
+    """Refuse the name of a decider that no live worker has and the store has never seen.
+
+    Args:
+        store: Where deciders have been seen.
+        decider: Its name.
+        way_out: A sentence on what else can be done, with a space before it.
+
+    Raises:
+        NotRegisteredError: That is so, and others are known.
+    """
     seen = {key.name for key in (await store.definitions()).values() if key.kind == DECIDER}
     if decider in seen:
         return
@@ -166,8 +237,7 @@ async def check_known(store: Store, decider: str, instance_id: str) -> None:
         "decider",
         decider,
         known=sorted(seen | served),
-        advice="no live worker has it, and this store has never seen it. For one whose workers "
-        "come later give allow_unknown=True",
+        advice=f"no live worker has it, and this store has never seen it.{way_out}",
     )
 
 

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, Self, TypeVar, Unpack
 
 from perdure.authoring.deciders.decider import Decider
-from perdure.authoring.deciders.decider_definition import DeciderDefinition, definition_of
+from perdure.authoring.deciders.decider_definition import (
+    DeciderDefinition,
+    definition_of,
+)
 from perdure.authoring.deciders.describing import Transition
 from perdure.authoring.orchestration import Orchestration
 from perdure.client.acting.starting import encode_arguments, id_for_handle, made_id, split
 from perdure.client.client import Client
 from perdure.client.core import SEEN_WITHIN, ClientCore
 from perdure.client.deciders.decided_events import DecidedEvent
-from perdure.client.deciders.decisions import Observed
+from perdure.client.deciders.decisions import Observed, decider_name
 from perdure.client.deciders.projections import ProjectionInfo
 from perdure.client.histories.histories import named_in_errors
 from perdure.client.histories.moving import moved_version
@@ -218,7 +221,7 @@ class RemoteClient(Client):
 
     async def observations(
         self,
-        decider: type[Decider[Any, Any, Any, Any]],
+        decider: type[Decider[Any, Any, Any, Any]] | str,
         instance_id: str,
         /,
         *,
@@ -229,7 +232,7 @@ class RemoteClient(Client):
         check_count("after", after, least=0)
         told = await self._connection.get(
             "deciders",
-            definition_of(decider).name,
+            decider_name(decider),
             *("instances", instance_id, "observations"),
             after=after,
             limit=check_limit(limit),
@@ -238,10 +241,10 @@ class RemoteClient(Client):
         return found
 
     async def key_holder(
-        self, decider: type[Decider[Any, Any, Any, Any]], key: str, /
+        self, decider: type[Decider[Any, Any, Any, Any]] | str, key: str, /
     ) -> str | None:
         """Return the id of the instance that has a business key; see `Client.key_holder`."""
-        name = definition_of(decider).name
+        name = decider_name(decider)
         told = await self._connection.get("deciders", name, "keys", check_id("unique key", key))
         holder: str | None = told["instance_id"]
         return holder

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from perdure.authoring.deciders.decider import Decider
 from perdure.authoring.deciders.decider_definition import DeciderDefinition, definition_of
 from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
-from perdure.client.deciders.decisions import DryRun, TriedEffect
+from perdure.client.deciders.decisions import DryRun, Tried, TriedEffect
 from perdure.client.reading.info import Json
 from perdure.client.remote.connection import encoded, read
 from perdure.client.remote.values import body_of
@@ -87,6 +87,21 @@ async def dry_run(
         tuple(told["sent"]),
         tuple(told["started"]),
     )
+
+
+async def try_json(
+    client: RemoteClient, decider: str, tag: str, value: Json, *, instance_id: str
+) -> Tried:
+    """Return what an input for an instance would come to that is given as JSON, with the code of
+    the server."""
+    told = await client._connection.post(
+        *("deciders", check_id("decider", decider), "tries"),
+        tag=tag,
+        value=value,
+        instance_id=instance_id,
+    )
+    found: Tried = read(Tried, told)
+    return found
 
 
 async def send(

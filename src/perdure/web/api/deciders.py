@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any
 
 import msgspec
 
-from perdure.authoring.deciders.decider_definition import SEPARATOR, DeciderDefinition, stored_id_of
+from perdure.authoring.deciders.decider_definition import DeciderDefinition, stored_id_of
 from perdure.client.deciders.decided_events import DecidedEvent, read_decided
-from perdure.client.deciders.decisions import Observed, TriedEffect, observed_of
+from perdure.client.deciders.decisions import (
+    Observed,
+    Tried,
+    check_addressee,
+    observed_of,
+    tried_json,
+)
 from perdure.client.reading.info import Json
 from perdure.client.reading.lists import check_count
-from perdure.codec import check_id
-from perdure.core.deciders.answers import outcome_json
 from perdure.errors import NotRegisteredError
 from perdure.web.api.instances import Limit
 from perdure.web.operations import CheckedRequest, Nothing
@@ -58,17 +62,8 @@ class TryBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     value: Json
     expected_version: Annotated[int, msgspec.Meta(ge=0)] | None = None
     """How many events the instance must have."""
-
-
-class Tried(msgspec.Struct, frozen=True, kw_only=True):
-    """What an input would come to."""
-
-    outcome: dict[str, Json]
-    effects: tuple[TriedEffect, ...]
-    timers: dict[str, datetime]
-    cancelled_timers: tuple[str, ...]
-    sent: tuple[str, ...]
-    started: tuple[str, ...]
+    instance_id: str | None = None
+    """Which instance it must be for; it says so by itself."""
 
 
 class StateQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,17 +150,12 @@ async def try_input(ask: CheckedRequest[Nothing, TryBody]) -> Tried:
     """Tell what an input would come to. Nothing is written."""
     definition = definition_here(ask)
     given = definition.inputs.decode_json(ask.body.tag, ask.body.value)
+    if ask.body.instance_id is not None:
+        check_addressee(definition, ask.body.tag, given, ask.body.instance_id)
     tried = await ask.client.dry_run(
         definition.cls, given, expected_version=ask.body.expected_version
     )
-    return Tried(
-        outcome=outcome_json(definition, tried.outcome),
-        effects=tried.effects,
-        timers=dict(tried.timers),
-        cancelled_timers=tried.cancelled_timers,
-        sent=tried.sent,
-        started=tried.started,
-    )
+    return tried_json(definition, tried)
 
 
 async def show_state(ask: CheckedRequest[StateQuery, None]) -> StateShown:
@@ -196,10 +186,7 @@ async def list_observations(ask: CheckedRequest[ObservationsQuery, None]) -> Obs
 
 async def show_key_holder(ask: CheckedRequest[Nothing, None]) -> KeyHolder:
     """Tell which instance of a decider has a business key."""
-    name = check_id("decider", ask.path["decider"])
-    key = check_id("unique key", ask.path["key"])
-    holder = await ask.client._core.store.read_unique_key(name, key)
-    return KeyHolder(None if holder is None else holder.removeprefix(f"{name}{SEPARATOR}"))
+    return KeyHolder(await ask.client.key_holder(ask.path["decider"], ask.path["key"]))
 
 
 async def state_of(ask: CheckedRequest[Any, Any], at: int | None) -> Json:
