@@ -156,22 +156,24 @@ def test_what_has_ended_long_ago_is_deleted_when_it_is_meant(store: str) -> None
     ended = {"greet-1", "fail-1", "evil-1", "cancelled-1", "terminated-1"}
     soon = ["--before", "2100-01-01"]
 
-    asked = typed("db", "prune", *soon, store=store)
-    dry = typed("db", "prune", *soon, "--dry-run", store=store)
-    one = typed("db", "prune", *soon, "--where", "name:fail", "--yes", store=store)
-    early = typed("db", "prune", "--before", "30d", "--yes", store=store)
+    asked = typed("delete", *soon, store=store)
+    dry = typed("delete", *soon, "--dry-run", store=store)
+    alive = typed("delete", "--where", "status:running", "--yes", store=store)
+    one = typed("delete", *soon, "--where", "name:fail", "--yes", store=store)
+    early = typed("delete", "--before", "30d", "--yes", store=store)
 
     assert asked.exit_code == 2
     assert (
         "this would delete 5 instances, with all below: give --yes if you mean it" in asked.stderr
     )
     assert dry.stderr == "would delete 5 instances, with all below\n"
+    assert (alive.exit_code, alive.stderr) == (0, "would delete 0 instances, with all below\n")
     assert one.stdout == "deleted\t1\n"
     assert early.stderr == "would delete 0 instances, with all below\n"
-    assert lines("db", "prune", *soon, "--yes", store=store) == [["deleted", "4"]]
+    assert lines("delete", *soon, "--yes", store=store) == [["deleted", "4"]]
     left = {row[0] for row in lines("list", "roots:yes", store=store)}
     assert left == IDS.keys() - ended
-    assert typed("db", "prune", "--before", "soon", "--yes", store=store).exit_code == 2
+    assert typed("delete", "--before", "soon", "--yes", store=store).exit_code == 2
 
 
 def test_a_store_is_migrated_by_either_name(folder: Path) -> None:

@@ -42,7 +42,7 @@ _COMMANDS = tuple(
         (r"client\.instances\(parent=\.\.\.\)", "perdure list parent:ID"),
         (r"with tree\(calls=False\)", "with --no-calls"),
         (r"client\.state\(\.\.\., at=\)", "its states with perdure decider state NAME ID --at N"),
-        (r" or try an input with client\.dry_run", ""),
+        (r"try an input with client\.dry_run", "try an input with perdure decider try"),
         (r"use client\.state\b", "use perdure decider state NAME ID"),
         (r"use client\.execute\(decider, input\)", "use perdure decider execute"),
         (r"client\.events_json\(\.\.\.\) needs none", "perdure decider events needs none"),
@@ -57,6 +57,18 @@ _COMMANDS = tuple(
         (
             r"say what to do with \.with_options\(if_exists=\"restart\" \| \"terminate\"\)",
             "say --if-exists restart, or --if-exists terminate",
+        ),
+        (r", not '([^']+)': leave instance_id out", r", as it says itself, not \1"),
+        (r"or delete with force=True, which drops", "or delete with --force, which drops"),
+        (
+            r"this needs a token \(Authorization: Bearer \.\.\.\) or the key of the server: "
+            r"open the address that it printed when it started",
+            "it needs a token: make one with perdure token NAME where the server is, and put it "
+            "into $PERDURE_TOKEN here",
+        ),
+        (
+            r"client\.inbox\(\) lists what is there",
+            "perdure inbox list ID shows what is there",
         ),
         (r"\bexpect=([\d,]+), but", r"\1 were expected, but"),
         (r"\b(\w+)_all is for", r"`perdure \1` is for"),

@@ -113,16 +113,22 @@ async def find_ids(client: Client, chosen: Chosen, statuses: Sequence[Status]) -
     return found
 
 
-def confirm(verb: str, ids: Sequence[str], *, yes: bool) -> None:
+def confirm(verb: str, ids: Sequence[str], *, yes: bool, more_than: int = 1) -> None:
     """Have a person confirm what hits several instances.
+
+    Args:
+        verb: What would be done to them.
+        ids: Which.
+        yes: It is confirmed already.
+        more_than: So many are not asked about.
 
     Raises:
         SystemExit: The person said no.
         UsageError: There is no terminal to ask at, and `--yes` was not given.
     """
-    if len(ids) > 1:
+    if len(ids) > more_than:
         some = ", ".join(ids[:3]) + (", …" if len(ids) > 3 else "")
-        confirm_what(f"{verb} {len(ids):,} instances ({some})", yes=yes)
+        confirm_what(f"{verb} {len(ids):,} instance{'s' * (len(ids) > 1)} ({some})", yes=yes)
 
 
 def confirm_what(what: str, *, yes: bool) -> None:

@@ -1,12 +1,13 @@
-"""Jobs, messages, queues and workers as the commands show them."""
+"""Jobs, messages, queues, workers and sessions as the commands show them."""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from perdure.cli.forms import Column, Listing, value_text
+from perdure.client.histories.event_texts import message_text
 from perdure.client.reading.info import MessageInfo
-from perdure.client.reading.overview import DeadJobInfo, QueueInfo, WorkerInfo
+from perdure.client.reading.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
 
 DEAD_JOBS = Listing[DeadJobInfo](
     columns=(
@@ -24,7 +25,7 @@ DEAD_JOBS = Listing[DeadJobInfo](
 INBOX = Listing[MessageInfo](
     columns=(
         Column("no", lambda one: one.no),
-        Column("kind", lambda one: one.kind.replace("_", " ")),
+        Column("kind", lambda one: message_text(one.kind, one.data)),
         Column("at", lambda one: one.at),
         Column("timer", lambda one: one.timer_key),
         Column("content", lambda one: value_text(one.data)),
@@ -60,6 +61,16 @@ WORKERS = Listing[WorkerInfo](
         Column("slots", lambda one: _slots(one), wide=True),
         Column("leases", lambda one: _leases(one), wide=True),
         Column("definitions", lambda one: _definitions(one), wide=True),
+    ),
+)
+
+SESSIONS = Listing[SessionInfo](
+    columns=(
+        Column("session", lambda one: one.session),
+        Column("worker", lambda one: one.owner),
+        Column("held", lambda one: "yes" if one.is_held else "no"),
+        Column("used", lambda one: one.used_at),
+        Column("until", lambda one: one.until),
     ),
 )
 

@@ -42,12 +42,17 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "watch": ListedCommand("follow", "Watch instances live, with progress bars."),
         "wait": ListedCommand("follow", "Wait for instances to end, and print their results."),
         "diff": ListedCommand("histories", "Compare two histories."),
-        "decider": ListedCommand("deciders", "Events and state of deciders."),
+        "inbox": ListedCommand("inbox", "What an instance has not taken yet; drop it."),
+        "stats": ListedCommand("overview", "Say how much is stored for instances."),
+        "decider": ListedCommand(
+            "deciders", "Events, state and keys of deciders; inputs for them."
+        ),
         "kv": ListedCommand("asking", "Print what an instance keeps under its keys."),
         "query": ListedCommand("asking", "Compute a view of an instance's variables."),
         "job": ListedCommand("jobs", "Look at jobs, and mend what got stuck."),
         "queues": ListedCommand("overview", "List what waits, and who takes it."),
         "workers": ListedCommand("overview", "List the workers that live."),
+        "sessions": ListedCommand("overview", "List the sessions, and who has them."),
         "schedule": ListedCommand("schedules", "Look at schedules, and steer them."),
         "projection": ListedCommand("projections", "Look at projections, and steer them."),
         "mcp": ListedCommand("mcp", "Let a model look into a store, over pipes."),
@@ -64,6 +69,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "reset": ListedCommand("repair", "Let instances go on from an earlier point."),
         "fork": ListedCommand("repair", "Start an instance from a point of another one."),
         "retry": ListedCommand("act", "Put the dead jobs of instances back into their queues."),
+        "delete": ListedCommand("removal", "Delete instances, with everything below them."),
     },
     "Store": {
         "db": ListedCommand("database", "Look after the database."),

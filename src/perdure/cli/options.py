@@ -12,7 +12,8 @@ import click
 
 from perdure.cli.output import errors_as_lines
 from perdure.cli.settings import KNOWN, read_setting
-from perdure.errors import PerdureError
+from perdure.client.remote.urls import is_remote
+from perdure.errors import PerdureError, UsageError
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[timedelta]
@@ -38,8 +39,24 @@ def store_option(command: F) -> F:
         "store",
         "url",
         "URL",
-        "Where the store is: sqlite:///shop.db or postgresql://user@host/database.",
+        "Where the store is: sqlite:///shop.db, postgresql://user@host/database, or https://host "
+        "of a server before it, whose token is in $PERDURE_TOKEN.",
     )
+
+
+def database_option(command: F) -> F:
+    """Add `--store` to what works on the database itself: a server before it is refused."""
+
+    @wraps(command)
+    def run(*args: Any, url: str, **kwargs: Any) -> object:
+        if is_remote(url):
+            raise UsageError(
+                f"{url} is a server, and this command works on the database itself: give "
+                "--store sqlite:///FILE or postgresql://..., where the database is"
+            )
+        return command(*args, url=url, **kwargs)
+
+    return store_option(run)  # type: ignore[return-value]  # called by click only
 
 
 def target_option(command: F) -> F:

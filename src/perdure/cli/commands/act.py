@@ -12,9 +12,11 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.cli.advice import in_commands
 from perdure.cli.chosen import choose, confirm, find_ids, where_option
+from perdure.cli.commands.starting import named_argument
 from perdure.cli.exit_codes import ExitCode, exit_code_of
 from perdure.cli.forms import Column, Listing
 from perdure.cli.json_values import parse_value
@@ -48,6 +50,8 @@ class Act(NamedTuple):
     """Does it to one, and returns what came of it if that is not `done`."""
     do_all: Callable[[Client, InstanceQuery, int], Awaitable[int]] | None = None
     """Does it to so many that a filter finds, and returns how many there was anything to do to."""
+    unasked: int = 1
+    """Up to so many instances a person is not asked to confirm."""
 
 
 class Done(NamedTuple):
@@ -84,12 +88,29 @@ reason_option = click.option("--reason", default="", help="Why; kept with the in
 @click.command("signal")
 @click.argument("words", metavar="[ID] NAME [VALUE]", nargs=-1, required=True)
 @click.option("--message-id", help="Sent again with the same id, it is delivered once.")
+@click.option("--start", metavar="NAME", help="Start it as this orchestration, if it is not there.")
+@click.option("--arg", "given_args", metavar="NAME=VALUE", multiple=True, help="Of --start.")
 @act_options
-def signal_command(words: tuple[str, ...], message_id: str | None, **options: Any) -> None:
+def signal_command(
+    words: tuple[str, ...],
+    message_id: str | None,
+    start: str | None,
+    given_args: tuple[str, ...],
+    **options: Any,
+) -> None:
     """Send the signal NAME, with VALUE as JSON (null if left out), to an instance.
 
     With --where, to all that the filter finds: perdure signal --where name:order approved true
+
+    With --start, an instance that is not there is started and gets the signal in one commit:
+    perdure signal order-1 approved true --start order --arg amount=12
     """
+    if given_args and start is None:
+        raise UsageError("--arg is for --start: give both")
+    if start is not None:
+        if message_id is not None:
+            raise UsageError("--message-id is not for --start: give one of them")
+        _refuse_many(words, where=options["where"])
     has_filter = options["where"] is not None
     ids, rest = ((), words) if has_filter else (words[:1], words[1:])
     if not 1 <= len(rest) <= 2:
@@ -98,8 +119,14 @@ def signal_command(words: tuple[str, ...], message_id: str | None, **options: An
     signal: Signal[Any] = Signal(rest[0], Any)
     value = parse_value(rest[1], what=f"value of signal {rest[0]}") if len(rest) > 1 else None
 
+    arguments = dict(named_argument(one) for one in given_args)
+
     async def do(client: Client, instance_id: str) -> str:
-        await client.handle(instance_id).send(signal, value, message_id=message_id)
+        if start is None:
+            await client.handle(instance_id).send(signal, value, message_id=message_id)
+        else:
+            definition: Orchestration[..., Any] = Orchestration.named(start, Any)
+            await client.send_with_start(signal, value, instance_id, definition, **arguments)
         return ""
 
     async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:
@@ -200,6 +227,13 @@ def retry_command(ids: tuple[str, ...], **options: Any) -> None:
 # ------------------------------------------------------------------------ inside
 
 
+def _refuse_many(words: Sequence[str], *, where: str | None) -> None:
+    if where is not None or words[0] == "-":
+        raise UsageError(
+            "--start is for one instance that is named: perdure signal ID NAME [VALUE] --start NAME"
+        )
+
+
 async def _unless_ended(
     client: Client, instance_id: str, stop: Callable[[], Awaitable[None]]
 ) -> str:
@@ -231,7 +265,7 @@ def do_act(
         DONE.show(form, [Done(one, f"would {act.verb}") for one in ids])
         return
     # Outside any event loop, which would keep Ctrl-C for itself while a person is asked.
-    confirm(act.verb, ids, yes=yes)
+    confirm(act.verb, ids, yes=yes, more_than=act.unasked)
     do_all = act.do_all
     if chosen.query is not None and do_all is not None and 1 < len(ids) < BULK_MAX:
         which = chosen.query.copy()

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from perdure.authoring.orchestration import Orchestration
+from perdure.authoring.query import Query
 from perdure.authoring.update import Update
 from perdure.cli.commands.starting import named_argument
 from perdure.cli.forms import result_text
@@ -19,6 +20,7 @@ from perdure.cli.output import named, printable, say
 from perdure.cli.targets import load_target
 from perdure.client.client import Client
 from perdure.client.reading.views import ask_view
+from perdure.client.remote.urls import is_remote
 from perdure.errors import UsageError
 
 
@@ -86,7 +88,18 @@ def query_command(
 ) -> None:
     """Compute the query NAME of an orchestration: its code in TARGET is replayed here, and its
     view asked. Nothing is written, and no worker is needed.
+
+    The server that --store names computes it with its own code, and needs no TARGET.
     """
+    if is_remote(url):
+        view: Query[Any] = Query(name, Any)
+
+        async def at_server(client: Client) -> None:
+            told = await client.handle(instance_id).ask(view, at=at)
+            click.echo(result_text(form, told, raw=raw), color=raw or None)
+
+        ask(url, at_server)
+        return
     if not target:
         raise UsageError(
             "a query is computed by code: name the orchestration's module with --target, "

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import click
 
 from perdure.cli import migrate as migrating
-from perdure.cli.chosen import confirm_what, where_option
+from perdure.cli.commands.removal import prune_command
 from perdure.cli.exit_codes import ExitCode
 from perdure.cli.forms import Column, Listing, json_line, json_text
 from perdure.cli.opening import ask, require_store
-from perdure.cli.options import DURATION, form_options, store_option
+from perdure.cli.options import DURATION, database_option, form_options, store_option
 from perdure.cli.output import errors_as_lines, printable, say
-from perdure.client.client import Client
-from perdure.client.reading.filters import parse_filter
-from perdure.client.reading.lists import InstanceQuery
-from perdure.limits import BULK_MAX
+from perdure.client.remote.urls import is_remote
 from perdure.store.read_only_query import QueryAnswer
 from perdure.store.urls import shown_url
 
@@ -41,15 +38,17 @@ def db_command() -> None:
 @form_options
 @store_option
 def show_info(form: str, url: str) -> None:
-    """Show what is in the store: how many instances of each status, events, jobs."""
-    upkeep = require_store(url)
-    migrations = upkeep.migrations()
+    """Show what is in the store: how many instances of each status, events, jobs.
+
+    A server does not tell the migration and the size of its database.
+    """
+    facts: dict[str, Any] = {"store": shown_url(url)}
+    if not is_remote(url):
+        upkeep = require_store(url)
+        migrations = upkeep.migrations()
+        facts["migration"] = len(migrations.known) - len(migrations.missing)
+        facts["size_bytes"] = upkeep.size_bytes()
     totals = ask(url, lambda client: client.metrics())
-    facts: dict[str, Any] = {
-        "store": shown_url(url),
-        "migration": len(migrations.known) - len(migrations.missing),
-        "size_bytes": upkeep.size_bytes(),
-    }
     counts = {name: getattr(totals, name) for name in totals.__struct_fields__}
     if form in ("json", "jsonl"):
         whole = facts | counts
@@ -62,7 +61,7 @@ def show_info(form: str, url: str) -> None:
 
 @db_command.command("size")
 @form_options
-@store_option
+@database_option
 def show_size(form: str, url: str) -> None:
     """Print how many bytes the store takes, roughly."""
     size = require_store(url).size_bytes()
@@ -77,7 +76,7 @@ def show_size(form: str, url: str) -> None:
 @db_command.command("backup")
 @click.argument("file", type=click.Path(dir_okay=False))
 @form_options
-@store_option
+@database_option
 def backup(file: str, form: str, url: str) -> None:
     """Write a copy of an SQLite store to FILE, as it is at one moment, while workers go on.
 
@@ -88,39 +87,6 @@ def backup(file: str, form: str, url: str) -> None:
         click.echo(json_line({"file": file, "size_bytes": size}))
     else:
         click.echo(f"{printable(file)}\t{size}")
-
-
-@db_command.command("prune")
-@click.option("--before", metavar="TIME", required=True, help="Ended before then: 30d, 2026-11-01.")
-@where_option
-@click.option("--dry-run", is_flag=True, help="Print how many, and do nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@store_option
-def prune(before: str, where: str | None, dry_run: bool, yes: bool, url: str) -> None:
-    """Delete instances that ended before a time, each with everything below it.
-
-    A tree in which something has not ended is left alone. Workers do it by themselves with
-    --retain-ended.
-    """
-    query = parse_filter([where or "", f"ended-before:{before}"], now=datetime.now(UTC))
-    query["roots_only"] = True
-    count = ask(url, lambda client: client.count(**query))
-    trees = f"{count:,} instance{'s' * (count != 1)}, with all below"
-    if dry_run or not count:
-        say(f"would delete {trees}")
-        return
-    # Outside any event loop, which would keep Ctrl-C for itself while a person is asked.
-    confirm_what(f"delete {trees}", yes=yes)
-    deleted = ask(url, lambda client: _delete(client, query))
-    click.echo(f"deleted\t{deleted}")
-
-
-async def _delete(client: Client, query: InstanceQuery) -> int:
-    """Delete all that are found; return how many, those below them counted."""
-    deleted = 0
-    while found := (await client.delete_all(limit=BULK_MAX, **query)).instances:
-        deleted += found
-    return deleted
 
 
 # --------------------------------------------------------------------------- sql
@@ -137,7 +103,7 @@ async def _delete(client: Client, query: InstanceQuery) -> int:
     help="How many rows at most.",
 )
 @form_options
-@store_option
+@database_option
 def sql_command(statement: str, timeout: timedelta, limit: int, form: str, url: str) -> None:
     """Ask the database something: perdure sql "select status, count(*) from instances group by 1"
 
@@ -188,7 +154,7 @@ def _json(value: Any) -> Any:
 @click.option(
     "--check", "is_check", is_flag=True, help="Exit with 1 if one is missing; do nothing."
 )
-@store_option
+@database_option
 def migrate_command(url: str, schema: str | None, is_print: bool, is_check: bool) -> None:
     """Bring the tables of a store up to date.
 
@@ -210,6 +176,7 @@ def migrate_command(url: str, schema: str | None, is_print: bool, is_check: bool
 
 
 db_command.add_command(migrate_command)
+db_command.add_command(prune_command)
 
 
 @click.command("roles")
@@ -234,7 +201,7 @@ def roles_command(schema: str) -> None:
     "--deep", is_flag=True, help="Check all that is stored, however long that takes, not a sample."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@store_option
+@database_option
 def doctor_command(url: str, deep: bool, as_json: bool) -> None:
     """Check the settings that matter, the tables and what is in them, and say what to do.
 

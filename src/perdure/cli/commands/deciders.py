@@ -1,4 +1,5 @@
-"""`perdure decider`: what instances of deciders recorded, their state, and inputs for them."""
+"""`perdure decider`: what instances of deciders recorded, their state and keys, and inputs for
+them, given or only tried."""
 
 from __future__ import annotations
 
@@ -16,11 +17,22 @@ from perdure.cli.forms import Column, Exact, Listing, json_line, json_text, valu
 from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
 from perdure.cli.options import DURATION, form_options, store_option, target_option
-from perdure.cli.output import printable
+from perdure.cli.output import printable, say, say_error
 from perdure.cli.targets import load_target
 from perdure.client.client import Client
+from perdure.client.deciders.decisions import (
+    Observed,
+    Tried,
+    check_addressee,
+    tried_json,
+)
+from perdure.client.reading.as_json import as_json
 from perdure.client.reading.info import HistoryEvent, Json
+from perdure.client.remote.client import RemoteClient
+from perdure.client.remote.deciding import try_json
+from perdure.client.remote.urls import is_remote
 from perdure.errors import UsageError
+from perdure.limits import PAGE_MAX
 from perdure.model.histories.events import EventRecorded, EventsRemoved, InputTaken
 
 
@@ -51,9 +63,27 @@ EVENTS = Listing[RecordedEvent](
 )
 
 
+OBSERVATIONS = Listing[Observed](
+    columns=(
+        Column("no", lambda one: one.no),
+        Column("when", lambda one: Exact(one.at)),
+        Column("input", lambda one: one.tag),
+        Column("value", lambda one: value_text(one.input)),
+        Column("outcome", lambda one: one.outcome),
+        Column("why", lambda one: "" if one.rejection is None else value_text(one.rejection)),
+        Column("input id", lambda one: one.input_id, wide=True),
+    ),
+)
+
+HOLDERS = Listing[str](
+    columns=(Column("instance", lambda one: one),),
+    json=lambda one: {"instance_id": one},
+)
+
+
 @click.group("decider")
 def decider_command() -> None:
-    """Events and state of deciders.
+    """Events, state and keys of deciders, and inputs for them.
 
     ID is as `perdure list` shows it, with the decider's name: order:o-1
     """
@@ -113,20 +143,39 @@ def recorded_events(history: list[HistoryEvent]) -> list[RecordedEvent]:
 @form_options
 @store_option
 def show_state(instance_id: str, at: int | None, target: str, form: str, url: str) -> None:
-    """Print the state of an instance: its events, folded by the decider's code in TARGET."""
-    if not target:
-        raise UsageError(
-            "a state is folded by code: name the decider's module with --target, $PERDURE_TARGET "
-            "or target in [tool.perdure]; `perdure decider events` needs none"
-        )
-    registry = load_target(target)
+    """Print the state of an instance: its events, folded by the decider's code in TARGET; without
+    one, by the code of the server that --store names.
+    """
+    registry = _code(
+        target, url, "a state is folded by code", "; `perdure decider events` needs none"
+    )
     state = ask(url, lambda client: _read_state(client, registry, instance_id, at))
     click.echo(json_line(state) if form == "jsonl" else json_text(state))
 
 
-async def _read_state(client: Client, registry: Registry, instance_id: str, at: int | None) -> Json:
+def _code(target: str, url: str, why: str, more: str = "") -> Registry | None:
+    """Return the definitions of a target; None: a server is asked, which has them.
+
+    Raises:
+        UsageError: None is named, and no server is asked.
+    """
+    if target:
+        return load_target(target)
+    if is_remote(url):
+        return None
+    raise UsageError(
+        f"{why}: name the decider's module with --target, $PERDURE_TARGET or target in "
+        f"[tool.perdure]{more}"
+    )
+
+
+async def _read_state(
+    client: Client, registry: Registry | None, instance_id: str, at: int | None
+) -> Json:
     info = await client.handle(instance_id).info()
     _require_decider(instance_id, info.kind)
+    if registry is None:
+        return await client.state_json(info.name, _split(instance_id)[1], at=at)
     definition = registry.decider(info.name)
     state = await client.state(definition.cls, definition.own_id(instance_id), at=at)
     found: Json = json.loads(definition.state.encode(state, "state"))
@@ -136,6 +185,56 @@ async def _read_state(client: Client, registry: Registry, instance_id: str, at: 
 def _require_decider(instance_id: str, kind: str) -> None:
     if kind != "decider":
         raise UsageError(f"{instance_id} is the instance of an {kind}, not of a decider")
+
+
+@decider_command.command("observations")
+@click.argument("instance_id", metavar="ID")
+@click.option("--after", type=click.IntRange(min=0), default=0, help="Only those behind number N.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, PAGE_MAX),
+    default=100,
+    show_default=True,
+    help="How many at most.",
+)
+@form_options
+@store_option
+def show_observations(instance_id: str, after: int, limit: int, form: str, url: str) -> None:
+    """Print the inputs that an instance was given, in order, with what each came to: also those
+    that were rejected.
+
+    Only deciders with observe_inputs = True keep them.
+    """
+
+    async def work(client: Client) -> list[Observed]:
+        info = await client.handle(instance_id).info()
+        _require_decider(instance_id, info.kind)
+        name, own_id = _split(instance_id)
+        return await client.observations(name, own_id, after=after, limit=limit)
+
+    found = ask(url, work)
+    if not found and not after:
+        say("no inputs are kept: the decider has no observe_inputs = True")
+    if len(found) == limit:
+        say(f"at most {limit} are shown; those behind: --after {found[-1].no}")
+    OBSERVATIONS.show(form, found)
+
+
+@decider_command.command("key")
+@click.argument("decider")
+@click.argument("key")
+@form_options
+@store_option
+def show_key_holder(decider: str, key: str, form: str, url: str) -> None:
+    """Print the ID of the instance of DECIDER that has the business key KEY.
+
+    Exits with 3 if the key is free.
+    """
+    holder = ask(url, lambda client: client.key_holder(decider, key))
+    if holder is None:
+        say_error(f"no instance of {decider} has the key {key!r}: it is free")
+        sys.exit(ExitCode.NOT_FOUND)
+    HOLDERS.show(form, [f"{decider}{SEPARATOR}{holder}"])
 
 
 # ------------------------------------------------------------------------ inputs
@@ -174,6 +273,38 @@ def execute_input(
     outcome = ask(url, work)
     _print_outcome(form, outcome)
     sys.exit(ExitCode.GOOD if outcome["outcome"] == "accepted" else ExitCode.FAILED)
+
+
+@decider_command.command("try")
+@click.argument("instance_id", metavar="ID")
+@click.argument("tag", metavar="INPUT")
+@click.argument("value", default="{}")
+@target_option
+@form_options
+@store_option
+def try_input(instance_id: str, tag: str, value: str, target: str, form: str, url: str) -> None:
+    """Print what an input would come to now: events, state, effects, timers. Nothing is written.
+
+    It is decided here by the decider's code in TARGET; without one, by the code of the server that
+    --store names. INPUT and VALUE are as for `execute`. Exits with 1 if it would be rejected.
+    """
+    name, own_id = _split(instance_id)
+    content = parse_value(value, what=f"input {tag}")
+    registry = _code(target, url, "an input is decided by code")
+
+    async def work(client: Client) -> Tried:
+        if registry is None:
+            assert isinstance(client, RemoteClient), "a server is asked only where one is named"
+            return await try_json(client, name, tag, content, instance_id=own_id)
+        definition = registry.decider(name)
+        given = definition.inputs.decode_json(tag, content)
+        check_addressee(definition, tag, given, own_id)
+        return tried_json(definition, await client.dry_run(definition.cls, given))
+
+    tried = ask(url, work)
+    _print_outcome(form, as_json(tried))
+    is_accepted = tried.outcome["outcome"] == "accepted"
+    sys.exit(ExitCode.GOOD if is_accepted else ExitCode.FAILED)
 
 
 def _print_outcome(form: str, outcome: dict[str, Any]) -> None:

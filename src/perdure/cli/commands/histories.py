@@ -18,7 +18,7 @@ from perdure.cli.exit_codes import ExitCode
 from perdure.cli.forms import Column, Listing, json_text
 from perdure.cli.importing import Imported, import_histories
 from perdure.cli.opening import ask
-from perdure.cli.options import form_options, store_option
+from perdure.cli.options import database_option, form_options, store_option
 from perdure.cli.output import printable, say
 from perdure.client.client import Client
 from perdure.client.histories.event_texts import names_in, subject_of, value_of
@@ -187,7 +187,7 @@ IMPORTED = Listing[Imported](
 @click.command("import")
 @click.argument("file", metavar="FILE")
 @form_options
-@store_option
+@database_option
 def import_command(file: str, form: str, url: str) -> None:
     """Bring the histories of FILE, which `perdure export` wrote, into a store, to look at them.
 

@@ -6,11 +6,11 @@ import sys
 
 import click
 
-from perdure.cli.options import store_option
+from perdure.cli.options import database_option
 
 
 @click.command("ui")
-@store_option
+@database_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to serve on.")
 @click.option(
     "--port",

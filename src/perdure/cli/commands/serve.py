@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from perdure.cli.options import store_option
+from perdure.cli.options import database_option
 from perdure.cli.serving.worker_flags import said_flags, worker_flags
 from perdure.cli.settings import read_setting
 from perdure.errors import UsageError
@@ -17,7 +17,7 @@ MAX_PROCESSES = 512
 
 @click.command("worker")
 @click.argument("target", required=False)
-@store_option
+@database_option
 @click.option(
     "--processes",
     default=1,
@@ -131,7 +131,7 @@ def worker_command(
 
 @click.command("dev")
 @click.argument("target", required=False)
-@store_option
+@database_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65_535),

@@ -9,7 +9,9 @@ from perdure.client.reading.as_json import as_json, shown_time
 from perdure.client.reading.info import HistoryEvent, Json
 from perdure.clock import to_datetime
 from perdure.codec import by_position_and_name
+from perdure.model.histories.events import SignalReceived
 from perdure.model.promises import promise_name
+from perdure.model.updates import UPDATE_PREFIX
 
 _SUBJECTS = ("name", "tag", "key", "instance_id", "change", "activity", "cause")
 _VALUES = ("rejected", "input", "result", "value", "event", "reason")
@@ -49,6 +51,14 @@ def value_of(event: HistoryEvent) -> str:
         if data.get(name) not in (None, ""):
             return data[name] if name in _TEXTS else value_text(_arguments(data[name]))
     return str(data.get("damaged", ""))
+
+
+def message_text(kind: str, data: Json) -> str:
+    """Return what a message in an inbox is: its kind, or the update that it asks."""
+    name = str(data.get("name")) if isinstance(data, Mapping) else ""
+    if kind == SignalReceived.kind and name.startswith(UPDATE_PREFIX):
+        return f"update {name.removeprefix(UPDATE_PREFIX)}"
+    return kind.replace("_", " ")
 
 
 def value_text(value: Json) -> str:

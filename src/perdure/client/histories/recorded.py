@@ -49,6 +49,13 @@ async def read_recorded(
     client: Client, instance_id: str, execution: int | None = None
 ) -> RecordedHistory:
     """Return what is recorded of an instance; see `read_execution`."""
+    # Late: brings what only callers over HTTP need.
+    from perdure.client.remote.client import RemoteClient
+
+    if isinstance(client, RemoteClient):
+        objects = await client.handle(instance_id).export(execution)
+        [found] = read_mappings(objects, source=instance_id)
+        return found
     return await read_execution(client._core.store, instance_id, execution)
 
 

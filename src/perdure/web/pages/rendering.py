@@ -17,10 +17,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
+from perdure.client.histories.event_texts import message_text
 from perdure.client.reading.as_json import as_json
 from perdure.durations import shown_duration
-from perdure.model.histories.events import SignalReceived
-from perdure.model.updates import UPDATE_PREFIX
 from perdure.web.access import Access
 from perdure.web.gate import TWIN, access_of, csrf_token, escaped
 from perdure.web.operations import Site
@@ -233,12 +232,8 @@ def compact(value: object, chars: int = 120) -> str:
 
 
 def mail(message: Mapping[str, object]) -> str:
-    """Return what a message in an inbox is: its kind, or the update that it asks."""
-    kind, data = str(message["kind"]), message["data"]
-    name = str(data.get("name")) if isinstance(data, Mapping) else ""
-    if kind == SignalReceived.kind and name.startswith(UPDATE_PREFIX):
-        return f"update {name.removeprefix(UPDATE_PREFIX)}"
-    return kind.replace("_", " ")
+    """Return what a message in an inbox is."""
+    return message_text(str(message["kind"]), message["data"])
 
 
 def number(value: float) -> str:
