@@ -16,6 +16,7 @@ from perdure import (
     Decider,
     Decision,
     Engine,
+    Query,
     Retry,
     Signal,
     activity,
@@ -32,6 +33,7 @@ HOSTILE = "<script>alert(1)</script>\"'&`{{7*7}}"
 KEY = "key-of-sixteen-or-more"
 
 go = Signal("go", str)
+stage = Query("stage", dict[str, str])
 
 
 @activity
@@ -48,6 +50,7 @@ async def explode(text: str) -> str:
 async def ship(order: str) -> str:
     """Pack an order and wait until it may go."""
     packed = await pack(order)
+    stage.answer_with(lambda: {"packed": packed})
     return f"{packed}, {await go.receive()}"
 
 

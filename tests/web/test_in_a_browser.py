@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import perdure.web
-from perdure import Client, Decision, Engine, Orchestration
+from perdure import Client, Decision, Engine, Orchestration, Update, orchestration
 from tests.engine.stage import until, waits_for
 from tests.web import site
 from tests.web.devtools import Browser, Page
@@ -31,6 +31,15 @@ pytestmark = [
 async def engine() -> AsyncIterator[Engine]:
     async with engine_with_all() as engine:
         yield engine
+
+
+double = Update("double", int, int)
+
+
+@orchestration
+async def doubling() -> None:
+    async for request in double:
+        request.answer(2 * request.value)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -222,6 +231,34 @@ async def test_an_instance_goes_back_after_its_plan_was_seen(page: Page, engine:
     await page.goes("/i/order-1-b")
     await page.sees("h1", "order-1-b")
     assert (await engine.handle("order-1-b").info()).version == "2.0.0"
+
+
+async def test_a_query_is_asked_and_its_answer_is_in_the_address(page: Page) -> None:
+    await page.goto("/i/order%2F1?tab=payload")
+    await page.fill("#query [name=query]", "stage")
+    await page.click("#query button")
+    await page.goes("/i/order%2F1?tab=payload&query=stage&at=")
+    await page.sees("#query pre.value", "packed")
+
+    await page.fill("#query [name=at]", "1")
+    await page.click("#query button")
+    await page.sees("#query .problem", "has not said by event 1 how to answer query 'stage'")
+
+
+async def test_an_update_is_asked_and_its_answer_said(chromium: Browser, server: Served) -> None:
+    async with Engine(memory_url(), [doubling]) as engine:
+        handle = await engine.start("d-1", doubling)
+        server.put(perdure.web.app(engine, key=KEY))
+        async with await chromium.open(server.url) as page:
+            await page.goto(f"/?k={KEY}")
+            await page.goto("/i/d-1")
+            await page.click("button", text="Update…")
+            await page.fill("#dialog [name=name]", "double")
+            await page.fill("#dialog [name=value]", "21")
+            await page.click("#dialog-yes")
+
+            await page.sees("#toast", "It answered: 42")
+        await handle.terminate()
 
 
 async def is_in_execution(engine: Engine, instance_id: str, execution: int) -> bool:

@@ -150,3 +150,36 @@ async def test_a_request_that_waits_is_shown_in_the_inbox() -> None:
             await waiting
 
     assert "update add" in shown
+
+
+async def test_a_query_is_answered_on_the_page_where_its_code_is() -> None:
+    url = memory_url()
+    async with Engine(url, [adding]) as engine:
+        handle = await engine.start("a", adding)
+        await handle.update(add, 3)
+        await handle.update(add, 4)
+        async with browser(perdure.web.app(engine, key=KEY)) as page:
+            bare = (await page.get("/i/a?tab=payload")).text
+            now = (await page.get("/i/a?tab=payload&query=seen&at=")).text
+            whole = (await page.get("/i/a.json?tab=payload&query=seen&at=")).json()
+            twin = (await page.get("/i/a.json?tab=payload&query=seen&at=1")).json()
+            other = (await page.get("/i/a?tab=payload&query=%3Cseem")).text
+            late = (await page.get("/i/a.json?tab=payload&query=seen&at=99")).json()
+
+    assert "Ask a query" in bare
+    assert bare.count('class="problem"') == now.count('class="problem"')
+    assert "<pre" in now.partition('id="query"')[2]
+    assert whole["view"]["answer"] == [3, 4]
+    assert (twin["view"]["answer"], twin["view"]["refused"]) == ([], "")
+    assert "how to answer query &#39;&lt;seem&#39;" in other
+    assert "it answers seen" in other
+    assert "has no event 99" in late["view"]["refused"]
+
+
+async def test_a_page_without_the_code_offers_no_query() -> None:
+    async with Engine(memory_url(), []) as engine:
+        await engine.start("b", Orchestration.named("elsewhere", None))
+        async with browser(perdure.web.app(engine, key=KEY)) as page:
+            shown = (await page.get("/i/b?tab=payload&query=seen")).text
+
+    assert "Ask a query" not in shown

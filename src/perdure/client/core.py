@@ -212,11 +212,11 @@ class ClientCore:
         check_id("decider", name)
         return None if self.beside is None else self.beside.registry.deciders.get(name)
 
-    def find_code(self, row: InstanceRow) -> Orchestration[..., Any] | None:
-        """Return the code of an instance, if it is here."""
+    def find_code(self, name: str, version: str) -> Orchestration[..., Any] | None:
+        """Return the code of an orchestration as it is on record, if it is here."""
         if self.beside is None:
             return None
-        return self.beside.coverage.code_for(orchestration_key(row.name, row.version))
+        return self.beside.coverage.code_for(orchestration_key(name, version))
 
     def code_of(self, name: str, version: str) -> str:
         """Return the digest of the code, where it is known that this code will run."""

@@ -219,8 +219,13 @@ async def _ask(
     return CheckedRequest(site, request, access, path, query, body)
 
 
-def read_query(kind: type[S], request: Request) -> S:
+def read_query(kind: type[S], request: Request, *, of_form: bool = False) -> S:
     """Return the query of a request.
+
+    Args:
+        kind: What it may have.
+        request: The request.
+        of_form: It may come from a form, whose empty fields were not filled in.
 
     Raises:
         RefusalError: It has a field that is not known, twice, or of another type.
@@ -228,6 +233,8 @@ def read_query(kind: type[S], request: Request) -> S:
     given: dict[str, Any] = {}
     many = _lists_in(kind)
     for name, value in request.query_params.multi_items():
+        if of_form and not value:
+            continue
         if name in many:
             given.setdefault(name, []).extend(value.split(","))
         elif name in given:

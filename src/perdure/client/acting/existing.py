@@ -75,7 +75,8 @@ async def _join(
         key = ExecutionKey(existing.instance_id, existing.incarnation, 1)
         [first] = await core.store.read_histories([key], limit=1)
         existing = _as_begun(existing, first, new)
-    _check_joinable(existing, new, orchestration, core.find_code(existing))
+    code = core.find_code(existing.name, existing.version)
+    _check_joinable(existing, new, orchestration, code)
 
 
 def check_same_definition(existing: InstanceRow, orchestration: Orchestration[..., Any]) -> None:

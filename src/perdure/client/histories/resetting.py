@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
-
 from perdure.client.histories.moving import OrchestrationVersion, check_move
 from perdure.client.histories.points import Point, find_cut
 from perdure.clock import not_before
@@ -480,7 +478,7 @@ def _try_code(
 ) -> tuple[bool, str | None, list[str]]:
     """Replay what is kept with the code of this process, if it is here. Nothing is written."""
     name, version = found.row.name, begun.start.version
-    code = core.find_code(msgspec.structs.replace(found.row, version=version))
+    code = core.find_code(found.row.name, version)
     if code is None or not begun.rewind.prefix:
         return code is not None, None, []
     own = found.source.id._replace(execution=found.source.id.execution + 1)

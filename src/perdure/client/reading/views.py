@@ -47,7 +47,9 @@ async def ask_view(
             f"instance {instance_id!r} is of a decider, which has no queries: use client.state"
         )
     code = (
-        core.find_code(row) if registry is None else registry.orchestration(row.name, row.version)
+        core.find_code(row.name, row.version)
+        if registry is None
+        else registry.orchestration(row.name, row.version)
     )
     if code is None:
         raise UsageError(
@@ -57,21 +59,22 @@ async def ask_view(
     history = await read_history(core.store, row)
     async with _turns(core, registry) as turns:
         with named_in_errors(row):
-            answer = await turns.view(
+            viewed = await turns.view(
                 code,
                 ExecutionId(*key_of(row)),
                 row.version or code.version,
                 _as_of(history, at, instance_id),
                 query,
             )
-    if answer is None:
+    if viewed.answer is None:
         when = "yet" if at is None else f"by event {at}"
+        others = f"; it answers {', '.join(viewed.names)}" if viewed.names else ""
         raise UsageError(
             f"instance {instance_id!r} ({row.name}) has not said {when} how to answer query "
-            f"{query!r}: call answer_with(...) on it in the orchestration"
+            f"{query!r}: call answer_with(...) on it in the orchestration{others}"
         )
     core.metrics.client_queries.add((row.name, row.version))
-    return answer
+    return viewed.answer
 
 
 @asynccontextmanager

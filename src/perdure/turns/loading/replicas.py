@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.core.identity import ExecutionId
 from perdure.model.histories.events import StoredEvent
 from perdure.turns.executions import Executions
 from perdure.turns.loading.pasts import Past
+
+
+class Viewed(NamedTuple):
+    """What came of asking for a view."""
+
+    answer: bytes | None
+    """As JSON; None if the code has handed over no such view by then."""
+    names: tuple[str, ...]
+    """The queries that it has handed over a view for."""
 
 
 class Replicas:
@@ -29,8 +38,8 @@ class Replicas:
         version: str,
         history: Sequence[StoredEvent],
         query: str,
-    ) -> bytes | None:
-        """Return what a view of a replayed execution answers, as JSON.
+    ) -> Viewed:
+        """Return what a view of a replayed execution answers.
 
         Args:
             orchestration: Its code.
@@ -39,19 +48,16 @@ class Replicas:
             history: As far as it is to be replayed.
             query: Which view.
 
-        Returns:
-            The answer; None if the code has handed over no such view by then.
-
         Raises:
             NondeterminismError, UnreadableEventError, TurnTooLongError: It cannot be replayed.
         """
         replica = self._executions.new(orchestration, execution_id, version=version)
         try:
             await self._executions.replay_beside(replica, Past(list(history)))
-            view = replica.scope.views.get(query)
-            if view is None:
-                return None
+            views = replica.scope.views
+            if query not in views:
+                return Viewed(None, tuple(sorted(views)))
             with replica.entered():
-                return view()
+                return Viewed(views[query](), tuple(sorted(views)))
         finally:
             replica.tear_down()

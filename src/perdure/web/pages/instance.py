@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from perdure.authoring.deciders.decider_definition import SEPARATOR
+from perdure.authoring.query import Query
 from perdure.authoring.stream import Stream
 from perdure.client.client import Client
 from perdure.client.handle import Handle
@@ -15,7 +16,7 @@ from perdure.client.reading.as_json import as_json
 from perdure.client.reading.info import HistoryEvent, InstanceInfo, Json
 from perdure.client.reading.tallies import read_tally
 from perdure.clock import to_datetime
-from perdure.errors import EventsRemovedError, NotRegisteredError
+from perdure.errors import EventsRemovedError, NotRegisteredError, PerdureError
 from perdure.limits import PAGE_MAX
 from perdure.model.histories.paging import FOR_EACH
 from perdure.model.promises import SIGNAL_PREFIX
@@ -49,7 +50,9 @@ class InstancePageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     full: bool = False
     """History: with everything that is recorded."""
     at: int | None = None
-    """Decider: the state after so many events."""
+    """Decider: the state after so many events. A query's answer: as of this event."""
+    query: str | None = None
+    """Input and outcome: a query that is answered there."""
     page: str | None = None
     """Children: where the page before ended."""
 
@@ -83,6 +86,7 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
         case "payload":
             data["kv"] = await handle.kv()
             data["report"] = await handle.report()
+            data["view"] = None if is_decider else await _view(ask, handle, info)
         case "children":
             data["children"] = await _children(ask, info)
         case "streams":
@@ -94,6 +98,26 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
         case "state":
             data["decider"] = await _decider(ask, info)
     return PageContent(template="instance.html", title=instance_id, data=data, drawing=drawing)
+
+
+async def _view(
+    ask: CheckedRequest[InstancePageQuery, None], handle: Handle[Json], info: InstanceInfo
+) -> dict[str, Any]:
+    """Return what a query answers, if one is asked, and whether its code is here at all."""
+    shown: dict[str, Any] = {
+        "has_code": ask.client._core.find_code(info.name, info.version) is not None,
+        "query": ask.query.query,
+        "at": ask.query.at,
+        "answer": None,
+        "refused": "",
+    }
+    if shown["has_code"] and ask.query.query is not None:
+        try:
+            query: Query[Json] = Query(ask.query.query, Any)
+            shown["answer"] = await handle.ask(query, at=ask.query.at)
+        except PerdureError as error:
+            shown["refused"] = str(error)
+    return shown
 
 
 async def _timeline(

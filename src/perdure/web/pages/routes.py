@@ -68,7 +68,7 @@ def _endpoint(
 ) -> Callable[[Request], Awaitable[Response]]:
     async def content(request: Request) -> PageContent:
         path = {name: unescaped(value) for name, value in request.path_params.items()}
-        query = read_query(page.query, request)
+        query = read_query(page.query, request, of_form=True)
         asked = CheckedRequest(site, request, access_of(request), path, query, None)
         return await page.handler(asked)
 

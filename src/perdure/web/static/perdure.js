@@ -128,8 +128,9 @@ document.addEventListener("click", (event) => {
 function actAfter({ dataset }) {
   const { act, url, go, title, text, yes, fields, body } = dataset;
   confirmThen({ title, text, yes, fields: fields ? fields.split(" ") : [], danger: "danger" in dataset }, async (values) => {
-    await ask(act, url, act === "POST" ? { ...JSON.parse(body || "{}"), ...values } : undefined);
-    toast("Done");
+    const told = await ask(act, url, act === "POST" ? { ...JSON.parse(body || "{}"), ...values } : undefined);
+    const has = told?.is_answered;
+    toast(has ? `It answered: ${JSON.stringify(told.answer)}` : has === false ? "No answer yet" : "Done");
     if (go) location.assign(go); else refresh();
   });
 }
