@@ -109,6 +109,12 @@ class Members:
         Raises:
             PayloadError: It is no JSON, or does not stand for a member of that tag.
         """
+        if tag not in self.by_tag:
+            raise PayloadError(
+                f"{self.what} of decider {self._decider!r}",
+                f"got {tag!r}, which is none of its {self.what}s "
+                f"({', '.join(self.by_tag) or 'it has none'})",
+            )
         try:
             data = msgspec.json.encode(value)
         except (TypeError, ValueError, RecursionError) as error:

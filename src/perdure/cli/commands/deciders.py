@@ -10,13 +10,20 @@ from typing import Any, NamedTuple
 
 import click
 
-from perdure.authoring.deciders.decider_definition import SEPARATOR
+from perdure.authoring.deciders.decider_definition import SEPARATOR, AnyDecider
+from perdure.authoring.deciders.describing import Transition, describe
 from perdure.authoring.registry import Registry
 from perdure.cli.exit_codes import ExitCode
 from perdure.cli.forms import Column, Exact, Listing, json_line, json_text, value_text
 from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
-from perdure.cli.options import DURATION, form_options, store_option, target_option
+from perdure.cli.options import (
+    DURATION,
+    form_options,
+    form_options_with,
+    store_option,
+    target_option,
+)
 from perdure.cli.output import printable, say, say_error
 from perdure.cli.targets import load_target
 from perdure.client.client import Client
@@ -75,6 +82,15 @@ OBSERVATIONS = Listing[Observed](
     ),
 )
 
+TRANSITIONS = Listing[Transition](
+    columns=(
+        Column("from", lambda one: one[0]),
+        Column("input", lambda one: one[1]),
+        Column("to", lambda one: one[2]),
+    ),
+    json=lambda one: {"from": one[0], "input": one[1], "to": one[2]},
+)
+
 HOLDERS = Listing[str](
     columns=(Column("instance", lambda one: one),),
     json=lambda one: {"instance_id": one},
@@ -83,7 +99,7 @@ HOLDERS = Listing[str](
 
 @click.group("decider")
 def decider_command() -> None:
-    """Events, state and keys of deciders, and inputs for them.
+    """Events, state, keys and transitions of deciders, and inputs for them.
 
     ID is as `perdure list` shows it, with the decider's name: order:o-1
     """
@@ -185,6 +201,37 @@ async def _read_state(
 def _require_decider(instance_id: str, kind: str) -> None:
     if kind != "decider":
         raise UsageError(f"{instance_id} is the instance of an {kind}, not of a decider")
+
+
+@decider_command.command("transitions")
+@click.argument("instance_id", metavar="ID")
+@target_option
+@form_options_with("mermaid")
+@store_option
+def show_transitions(instance_id: str, target: str, form: str, url: str) -> None:
+    """Print which inputs led an instance from which state to which, by the decider's code in
+    TARGET. A state is named by its `status`, else by its class.
+
+    -o mermaid prints the state diagram of the decider, with these in it.
+    """
+    if not target:
+        raise UsageError(
+            "states are folded by code: name the decider's module with --target, $PERDURE_TARGET "
+            "or target in [tool.perdure]"
+        )
+    registry = load_target(target)
+
+    async def work(client: Client) -> tuple[type[AnyDecider], list[Transition]]:
+        info = await client.handle(instance_id).info()
+        _require_decider(instance_id, info.kind)
+        cls = registry.decider(info.name).cls
+        return cls, await client.transitions(cls, _split(instance_id)[1])
+
+    cls, found = ask(url, work)
+    if form == "mermaid":
+        click.echo(describe(cls, observed=found).mermaid())
+    else:
+        TRANSITIONS.show(form, found)
 
 
 @decider_command.command("observations")

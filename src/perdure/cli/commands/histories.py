@@ -15,7 +15,7 @@ import click
 from perdure.cli.chosen import choose, find_ids, where_option
 from perdure.cli.event_texts import history_listing
 from perdure.cli.exit_codes import ExitCode
-from perdure.cli.forms import Column, Listing, json_text
+from perdure.cli.forms import Column, Exact, Listing, json_text
 from perdure.cli.importing import Imported, import_histories
 from perdure.cli.opening import ask
 from perdure.cli.options import database_option, form_options, store_option
@@ -28,7 +28,13 @@ from perdure.client.histories.recorded import (
     read_recorded,
     write_lines,
 )
-from perdure.client.reading.info import HistoryEvent, InstanceTree, Json, event_of
+from perdure.client.reading.info import (
+    ExecutionInfo,
+    HistoryEvent,
+    InstanceTree,
+    Json,
+    event_of,
+)
 from perdure.errors import UsageError
 from perdure.model.instances import Status
 
@@ -41,12 +47,24 @@ FILE_SUFFIX = ".jsonl"
 # ----------------------------------------------------------------------- history
 
 
+EXECUTIONS = Listing[ExecutionInfo](
+    columns=(
+        Column("execution", lambda one: one.execution),
+        Column("started", lambda one: Exact(one.started_at)),
+        Column("changed", lambda one: Exact(one.updated_at)),
+        Column("events", lambda one: one.events),
+        Column("ended as", lambda one: (one.ended_as or "").replace("_", " ")),
+    ),
+)
+
+
 @click.command("history")
 @click.argument("instance_id", metavar="ID|FILE")
 @click.option("--execution", type=click.IntRange(min=1), help="Which one.  [default: current]")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only those behind event N.")
 @click.option("--limit", type=click.IntRange(min=1), help="How many at most.  [default: all]")
 @click.option("--full", is_flag=True, help="All that is recorded, as JSON, one event per line.")
+@click.option("--executions", is_flag=True, help="List the executions whose histories are there.")
 @form_options
 @store_option
 def history_command(
@@ -55,6 +73,7 @@ def history_command(
     after: int,
     limit: int | None,
     full: bool,
+    executions: bool,
     form: str,
     url: str,
 ) -> None:
@@ -62,6 +81,13 @@ def history_command(
 
     FILE is one that `perdure export` wrote, and ends in .jsonl
     """
+    if executions:
+        if execution is not None or after or limit or full or instance_id.endswith(FILE_SUFFIX):
+            raise UsageError(
+                "--executions takes the ID of an instance and no other option: it lists them all"
+            )
+        EXECUTIONS.show(form, ask(url, lambda client: client.handle(instance_id).executions()))
+        return
     if instance_id.endswith(FILE_SUFFIX):
         found = [event_of(one) for one in one_of_file(instance_id).events]
         events = [one for one in found if one.seq > after][:limit]
