@@ -17,14 +17,16 @@ from tests.engine.stage import until, waits_for
 other = Signal("other", int)
 
 
-@pytest.fixture(params=["store", "server"])
+@pytest.fixture(params=["sqlite", "postgres", "server"])
 async def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Place]:
     for name in ("PERDURE_TARGET", "PERDURE_TOKEN", "PERDURE_OUTPUT"):
         monkeypatch.delenv(name, raising=False)
     url = f"sqlite:///{tmp_path}/bank.db"
-    if request.param == "store":
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    if request.param != "server":
         async with opened_store(url) as found:
             await seed(found.engine)
             yield found
@@ -77,6 +79,7 @@ async def test_a_signal_starts_what_is_not_there_and_is_sent_to_what_is(place: P
     first = await place.lines(*words)
     ended = await place.typed("wait", "new-1", "--timeout", "20s")
     late = await place.typed(*words)
+    anew = await place.lines(*words, "--if-exists", "restart")
     there = await place.lines(
         "signal", "rounds-1", "go", '"off"', "--start", "rounds", "--arg", "left=9"
     )
@@ -84,6 +87,7 @@ async def test_a_signal_starts_what_is_not_there_and_is_sent_to_what_is(place: P
     assert first == [["new-1", "sent"]]
     assert (ended.exit_code, ended.stdout) == (0, '"on"\n')
     assert (late.exit_code, "'new-1' has ended" in late.stderr) == (1, True), late.stderr
+    assert anew == [["new-1", "sent"]]
     assert there == [["rounds-1", "sent"]]
     assert await place.engine.handle("rounds-1").result() == "off"
 
@@ -92,6 +96,7 @@ async def test_a_signal_starts_what_is_not_there_and_is_sent_to_what_is(place: P
     ("words", "said"),
     [
         (["a", "go", "--arg", "left=0"], "--arg is for --start: give both"),
+        (["a", "go", "--if-exists", "restart"], "--if-exists is for --start: give both"),
         (["-", "go", "--start", "rounds"], "--start is for one instance that is named"),
         (["go", "--where", "name:x", "--start", "rounds"], "--start is for one instance"),
         (["a", "go", "--start", "rounds", "--message-id", "m"], "--message-id is not for --start"),
@@ -218,6 +223,7 @@ async def test_inputs_are_tried_and_nothing_is_written(place: Place) -> None:
     code = ("--target", TARGET)
     good = await place.typed(*words, '{"account": "a-1", "amount": 2}', *code)
     bad = await place.typed(*words, '{"account": "a-1", "amount": 0}', "--jsonl", *code)
+    unfit = await place.typed(*words, '{"account": "a-1"}', *code)
     foreign = await place.typed(*words, '{"account": "a-2", "amount": 2}', *code)
     unknown = await place.typed("decider", "try", "account:a-1", "Pray", *code)
     bare = await place.typed(*words, '{"account": "a-1", "amount": 2}')
@@ -228,6 +234,7 @@ async def test_inputs_are_tried_and_nothing_is_written(place: Place) -> None:
     assert shown["outcome"]["state"] == {"amount": 7}
     assert shown["effects"] == []
     assert (bad.exit_code, json.loads(bad.stdout)["outcome"]["reason"]) == (1, "nothing to pay")
+    assert (unfit.exit_code, "Pay: the value is no Pay: " in unfit.stderr) == (2, True), unfit
     assert foreign.exit_code == 2
     assert "for instance 'a-2', as it says itself, not a-1" in foreign.stderr
     assert unknown.exit_code == 2

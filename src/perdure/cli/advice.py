@@ -70,6 +70,7 @@ _COMMANDS = tuple(
             r"client\.inbox\(\) lists what is there",
             "perdure inbox list ID shows what is there",
         ),
+        (r"(input of decider '[^']*', \S+: )stored is ", r"\1the value is "),
         (r"\bexpect=([\d,]+), but", r"\1 were expected, but"),
         (r"\b(\w+)_all is for", r"`perdure \1` is for"),
     )

@@ -12,11 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
 from perdure.cli.advice import in_commands
 from perdure.cli.chosen import choose, confirm, find_ids, where_option
-from perdure.cli.commands.starting import named_argument
+from perdure.cli.commands.starting import StartsWith, with_start_options
 from perdure.cli.exit_codes import ExitCode, exit_code_of
 from perdure.cli.forms import Column, Listing
 from perdure.cli.json_values import parse_value
@@ -88,14 +87,12 @@ reason_option = click.option("--reason", default="", help="Why; kept with the in
 @click.command("signal")
 @click.argument("words", metavar="[ID] NAME [VALUE]", nargs=-1, required=True)
 @click.option("--message-id", help="Sent again with the same id, it is delivered once.")
-@click.option("--start", metavar="NAME", help="Start it as this orchestration, if it is not there.")
-@click.option("--arg", "given_args", metavar="NAME=VALUE", multiple=True, help="Of --start.")
 @act_options
+@with_start_options
 def signal_command(
     words: tuple[str, ...],
     message_id: str | None,
-    start: str | None,
-    given_args: tuple[str, ...],
+    starts: StartsWith | None,
     **options: Any,
 ) -> None:
     """Send the signal NAME, with VALUE as JSON (null if left out), to an instance.
@@ -105,9 +102,7 @@ def signal_command(
     With --start, an instance that is not there is started and gets the signal in one commit:
     perdure signal order-1 approved true --start order --arg amount=12
     """
-    if given_args and start is None:
-        raise UsageError("--arg is for --start: give both")
-    if start is not None:
+    if starts is not None:
         if message_id is not None:
             raise UsageError("--message-id is not for --start: give one of them")
         _refuse_many(words, where=options["where"])
@@ -119,14 +114,13 @@ def signal_command(
     signal: Signal[Any] = Signal(rest[0], Any)
     value = parse_value(rest[1], what=f"value of signal {rest[0]}") if len(rest) > 1 else None
 
-    arguments = dict(named_argument(one) for one in given_args)
-
     async def do(client: Client, instance_id: str) -> str:
-        if start is None:
+        if starts is None:
             await client.handle(instance_id).send(signal, value, message_id=message_id)
         else:
-            definition: Orchestration[..., Any] = Orchestration.named(start, Any)
-            await client.send_with_start(signal, value, instance_id, definition, **arguments)
+            await client.send_with_start(
+                signal, value, instance_id, starts.definition, **starts.arguments
+            )
         return ""
 
     async def do_all(client: Client, which: InstanceQuery, expect: int) -> int:

@@ -8,10 +8,9 @@ from typing import Any
 
 import click
 
-from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.query import Query
 from perdure.authoring.update import Update
-from perdure.cli.commands.starting import named_argument
+from perdure.cli.commands.starting import StartsWith, with_start_options
 from perdure.cli.forms import result_text
 from perdure.cli.json_values import parse_value
 from perdure.cli.opening import ask
@@ -28,8 +27,6 @@ from perdure.errors import UsageError
 @click.argument("instance_id", metavar="ID")
 @click.argument("name")
 @click.argument("value", required=False)
-@click.option("--start", metavar="NAME", help="Start it as this orchestration, if it is not there.")
-@click.option("--arg", "given_args", metavar="NAME=VALUE", multiple=True, help="Of --start.")
 @click.option("--update-id", help="Given again with the same id, it gets the same answer.")
 @click.option(
     "--timeout", type=DURATION, help="How long to wait, as in 30s; for ever if not given."
@@ -37,12 +34,12 @@ from perdure.errors import UsageError
 @raw_option
 @form_options
 @store_option
+@with_start_options
 def update_command(
     instance_id: str,
     name: str,
     value: str | None,
-    start: str | None,
-    given_args: tuple[str, ...],
+    starts: StartsWith | None,
     update_id: str | None,
     timeout: timedelta | None,
     raw: bool,
@@ -54,21 +51,17 @@ def update_command(
 
     A worker that runs the instance answers. The request stays if the wait ends before.
     """
-    if given_args and start is None:
-        raise UsageError("--arg is for --start: give both")
     update: Update[Any, Any] = Update(name, Any, Any).with_options(timeout=timeout)
     if update_id is not None:
         update = update.with_options(update_id=update_id)
     given = None if value is None else parse_value(value, what=f"value of update {name}")
-    arguments = dict(named_argument(one) for one in given_args)
 
     async def work(client: Client) -> None:
-        if start is None:
+        if starts is None:
             answer = await client.handle(instance_id).update(update, given)
         else:
-            definition: Orchestration[..., Any] = Orchestration.named(start, Any)
             answer = await client.update_with_start(
-                update, given, instance_id, definition, **arguments
+                update, given, instance_id, starts.definition, **starts.arguments
             )
         click.echo(result_text(form, answer, raw=raw), color=raw or None)
 

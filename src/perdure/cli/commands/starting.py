@@ -1,9 +1,11 @@
-"""`perdure start`: an instance of an orchestration that a worker elsewhere runs."""
+"""`perdure start`: an instance of an orchestration that a worker runs, and what else may start one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from functools import wraps
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import click
 
@@ -17,6 +19,8 @@ from perdure.client.client import Client
 from perdure.client.reading.filters import parse_time
 from perdure.client.reading.info import Json
 from perdure.errors import UsageError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 IF_EXISTS = ("join", "fail", "restart", "terminate")
 
@@ -118,6 +122,46 @@ def named_argument(text: str) -> tuple[str, Json]:
     if not equals or not name.isidentifier():
         raise UsageError(f"--arg {text!r} must be NAME=VALUE, as in --arg amount=12")
     return name, parse_value(value, what=f"argument {name}")
+
+
+class StartsWith(NamedTuple):
+    """What is started if an instance is not there, by what is sent to it."""
+
+    definition: Orchestration[..., Any]
+    arguments: dict[str, Json]
+
+
+def with_start_options(command: F) -> F:
+    """Add `--start`, `--arg` and `--if-exists`; the command gets them as `starts`, None if nothing
+    is to be started."""
+
+    @wraps(command)
+    def run(
+        *args: Any, start: str | None, named: tuple[str, ...], if_exists: Any, **kwargs: Any
+    ) -> object:
+        if start is None and (named or if_exists is not None):
+            raise UsageError(f"{'--arg' if named else '--if-exists'} is for --start: give both")
+        starts = None
+        if start is not None:
+            asked: Orchestration[..., Any] = Orchestration.named(start, Any)
+            if if_exists is not None:
+                asked = asked.with_options(if_exists=if_exists)
+            starts = StartsWith(asked, dict(named_argument(one) for one in named))
+        return command(*args, starts=starts, **kwargs)
+
+    for option in (
+        click.option(
+            "--if-exists",
+            type=click.Choice(("restart", "terminate")),
+            help="Of --start: begin one that has ended anew; without it, that is refused.",
+        ),
+        click.option("--arg", "named", metavar="NAME=VALUE", multiple=True, help="Of --start."),
+        click.option(
+            "--start", metavar="NAME", help="Start it as this orchestration, if it is not there."
+        ),
+    ):
+        run = option(run)
+    return run  # type: ignore[return-value]  # called by click only, which hands over by name
 
 
 def _print_id(instance_id: str, form: str) -> None:
