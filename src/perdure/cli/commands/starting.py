@@ -1,4 +1,4 @@
-"""`perdure start`: an instance of an orchestration that a worker runs, and what else may start one."""
+"""`perdure start`: an instance of an orchestration that a worker runs; and what else starts one."""
 
 from __future__ import annotations
 
