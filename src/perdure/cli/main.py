@@ -42,7 +42,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "watch": ListedCommand("follow", "Watch instances live, with progress bars."),
         "wait": ListedCommand("follow", "Wait for instances to end, and print their results."),
         "diff": ListedCommand("histories", "Compare two histories."),
-        "inbox": ListedCommand("inbox", "What an instance has not taken yet; drop it."),
+        "inbox": ListedCommand("jobs", "What an instance has not taken yet; drop it."),
         "stats": ListedCommand("overview", "Say how much is stored for instances."),
         "decider": ListedCommand(
             "deciders", "Events, state and keys of deciders; inputs for them."
