@@ -332,12 +332,12 @@ def execute_input(
 def try_input(instance_id: str, tag: str, value: str, target: str, form: str, url: str) -> None:
     """Print what an input would come to now: events, state, effects, timers. Nothing is written.
 
-    It is decided here by the decider's code in TARGET; without one, by the code of the server that
-    --store names. INPUT and VALUE are as for `execute`. Exits with 1 if it would be rejected.
+    It is decided here by the decider's code in TARGET; a server that --store names decides with its
+    own. INPUT and VALUE are as for `execute`. Exits with 1 if it would be rejected.
     """
     name, own_id = _split(instance_id)
     content = parse_value(value, what=f"input {tag}")
-    registry = _code(target, url, "an input is decided by code")
+    registry = None if is_remote(url) else _code(target, url, "an input is decided by code")
 
     async def work(client: Client) -> Tried:
         if registry is None:
