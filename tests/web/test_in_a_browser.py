@@ -209,8 +209,9 @@ async def test_nothing_is_cancelled_before_it_was_confirmed(page: Page, engine: 
 
 
 async def test_an_instance_goes_back_after_its_plan_was_seen(page: Page, engine: Engine) -> None:
-    await page.goto("/i/order%2F1?tab=timeline")
-    await page.fill("#go-back-event", "2")
+    await page.goto("/i/order%2F1?tab=history")
+    await page.click("[aria-label='go back to event 2']")
+    await page.sees("h2", "Go back")
     await page.click("[data-go-back=reset]")
     await page.sees("#dialog-text", "Runs again: pack")
     await page.click("#dialog-no")

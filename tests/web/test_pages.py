@@ -167,6 +167,22 @@ async def test_a_timeline_has_a_row_for_each_call(page: httpx.AsyncClient) -> No
     assert [(one["label"], one["state"]) for one in failed] == [("explode", "failed")]
 
 
+async def test_each_event_of_a_history_leads_to_going_back_to_it(
+    page: httpx.AsyncClient, engine: Engine
+) -> None:
+    history = (await page.get("/i/order%2F1?tab=history")).text
+    [link] = re.findall(r'href="([^"]*)"[^>]*aria-label="go back to event 2"', history)
+    shown = (await page.get(link.partition("#")[0])).text
+    of_a_decider = (await page.get("/i/a-1?tab=history")).text
+    async with browser(perdure.web.app(engine, key=KEY, read_only=True)) as reader:
+        read_only = (await reader.get("/i/order%2F1?tab=history")).text
+
+    assert link.endswith("#go-back")
+    assert re.search(r'id="go-back-event"[^>]* value="2"', shown)
+    assert "go back to event" not in of_a_decider + read_only
+    assert (await page.get("/i/order%2F1?keep=0")).status_code == 400
+
+
 async def test_a_history_is_shown_in_pages(page: httpx.AsyncClient) -> None:
     lines = (await page.get("/i/done-1.json", params={"tab": "history"})).json()["history"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -53,6 +53,8 @@ class InstancePageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """Decider: the state after so many events. A query's answer: as of this event."""
     query: str | None = None
     """Input and outcome: a query that is answered there."""
+    keep: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    """Timeline: the event that going back is to keep all up to."""
     page: str | None = None
     """Children: where the page before ended."""
 
@@ -80,6 +82,7 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
         case "timeline":
             shown, picture = await _timeline(ask, handle, info, stats.events)
             data["timeline"] = shown
+            data["keep"] = ask.query.keep
             drawing["picture"] = picture
         case "history":
             data["history"] = await _history(ask, handle)
