@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import re
+import warnings
 from collections.abc import Callable
 
 import pytest
@@ -11,8 +13,9 @@ from rich.console import Console
 
 from perdure import Client
 from perdure.cli.commands.follow import drawn_progress, fraction_of
+from perdure.cli.output import warnings_as_lines
 from perdure.client.reading.info import Json, Progress
-from tests.cli.commands import Command, lines, typed
+from tests.cli.commands import Command, lines, perdure, typed
 from tests.cli.shop import EVIL
 
 
@@ -27,6 +30,27 @@ def test_a_result_is_printed_and_the_outcome_is_the_exit_code(shop: str) -> None
     assert both.stderr.startswith("Error: instance 'fail-1' failed: RuntimeError: no luck")
     by_line = typed("wait", "greet-1", "evil-1", "--jsonl", store=shop).stdout.splitlines()
     assert [json.loads(line)["instance_id"] for line in by_line] == ["greet-1", "evil-1"]
+
+
+def test_what_is_held_is_said_on_a_line_while_it_is_waited_for(shop: str) -> None:
+    done = perdure("wait", "parked-1", "--timeout", "1s", "--store", shop)
+    warning, error = done.stderr.splitlines()
+
+    assert done.returncode == 4
+    assert warning.startswith("Warning: parked-1 (approve 1.0.0) is parked: a turn took too long")
+    assert "perdure unpark" in warning
+    assert not re.search(r"handle\.|result\(\)|RuntimeWarning", done.stderr)
+    assert error.startswith("Error: ")
+
+
+def test_a_warning_cannot_steer_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with warnings_as_lines():
+        warnings.simplefilter("always")
+        warnings.warn(f"held: {EVIL}", RuntimeWarning, stacklevel=1)
+
+    said = capsys.readouterr().err
+    assert said.startswith("Warning: held: \\x1b[31mred")
+    assert said.rstrip("\n").isprintable()
 
 
 @pytest.mark.parametrize(

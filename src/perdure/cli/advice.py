@@ -12,7 +12,9 @@ _COMMANDS = tuple(
     (re.compile(pattern), command)
     for pattern, command in (
         (r"client\.handle\(['\"](.+?)['\"]\)\.unpark\(\)", r"perdure unpark \1"),
+        (r"handle\.unpark\(\) (lets it be tried again) \((perdure unpark .+?)\)", r"\2 \1"),
         (r"handle\.unpark\(\)", "perdure unpark ID"),
+        (r" result\(\) goes on waiting; if_held=\"raise\" ends it", " It is waited for."),
         (r"handle\.reset\(before\(call\)\)", "perdure reset ID --before CALL"),
         (r"handle\.reset\(at_event\((\d+)\)\)", r"perdure reset ID --event \1"),
         (r"\bat_event takes\b", "--event takes"),

@@ -53,7 +53,7 @@ def examine(
     url: str,
     *,
     is_thorough: bool,
-    sample_s: float = SAMPLE_S,
+    sample_s: float | None = None,
     tell: Tell = lambda progress: None,
 ) -> list[Finding]:
     """Look at a store.
@@ -61,7 +61,8 @@ def examine(
     Args:
         url: Where it is.
         is_thorough: Look at everything, also if it takes long.
-        sample_s: If not: for how long what is stored is held against the invariants.
+        sample_s: If not: for how long what is stored is held against the invariants; by default
+            `SAMPLE_S`.
         tell: Is told what is being looked at, and how far that is.
 
     Raises:
@@ -78,7 +79,7 @@ def examine(
     findings = [*upkeep.examine(is_thorough=is_thorough), look_at_schema(migrations)]
     if migrations.missing:
         return findings
-    for_s = None if is_thorough else sample_s
+    for_s = None if is_thorough else SAMPLE_S if sample_s is None else sample_s
     return [*findings, *run_interruptibly(_look_inside(url, for_s, tell))]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from perdure.cli.interruptible import run_interruptibly
+from perdure.cli.output import warnings_as_lines
 from perdure.client.client import Client
 from perdure.client.remote.urls import is_remote
 from perdure.errors import SchemaError
@@ -39,7 +40,8 @@ def ask(url: str, work: Callable[[Client], Awaitable[T]]) -> T:
         async with Client(url, token=token) as client:
             return await work(client)
 
-    return run_interruptibly(run())
+    with warnings_as_lines():
+        return run_interruptibly(run())
 
 
 def require_store(url: str) -> Upkeep:

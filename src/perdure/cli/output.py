@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -44,6 +45,20 @@ def errors_as_lines(url: str = "", *, exit_code: int | None = None) -> Iterator[
         # The reader of the pipe has seen enough: what Python would still write goes nowhere.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(ExitCode.GOOD)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Have what warns say so on one line each, as errors do, and not as Python shows it to
+    programmers."""
+    with warnings.catch_warnings():
+        warnings.showwarning = _say_warning
+        yield
+
+
+def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
+    text = in_commands(" ".join(str(message).split()))
+    click.echo(f"Warning: {printable(text)}", err=True)
 
 
 def error_text(error: PerdureError, url: str) -> str:
