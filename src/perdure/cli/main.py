@@ -30,6 +30,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "dev": ListedCommand("serve", "Run definitions, pages and reload in one command."),
         "worker": ListedCommand("serve", "Run definitions until SIGTERM or Ctrl-C."),
         "ui": ListedCommand("pages", "Serve the web pages and the HTTP API of a store."),
+        "mcp": ListedCommand("pages", "Let a model look into a store, over pipes."),
     },
     "Look": {
         "list": ListedCommand("look", "List instances, newest first."),
@@ -55,7 +56,6 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "sessions": ListedCommand("overview", "List the sessions, and who has them."),
         "schedule": ListedCommand("schedules", "Look at schedules, and steer them."),
         "projection": ListedCommand("projections", "Look at projections, and steer them."),
-        "mcp": ListedCommand("mcp", "Let a model look into a store, over pipes."),
     },
     "Act": {
         "start": ListedCommand("starting", "Start an instance of an orchestration."),

@@ -1,12 +1,21 @@
-"""`perdure ui`: serve the pages of a store."""
+"""`perdure ui` and `perdure mcp`: serve a store, to browsers and to models.
+
+What serves is loaded when it is needed: neither needs what the other has.
+"""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from perdure.cli.options import database_option
+from perdure.cli.output import named
+from perdure.errors import UsageError
+
+if TYPE_CHECKING:
+    from perdure.cli.mcp.tool import Tool
 
 
 @click.command("ui")
@@ -83,3 +92,37 @@ def ui_command(
         tls_key=tls_key,
     )
     sys.exit(run_ui(settings))
+
+
+@click.command("mcp")
+@click.option(
+    "--allow",
+    metavar="ACTIONS",
+    default="",
+    help="What may be done, with commas between: signal, cancel, retry.  [default: nothing]",
+)
+@database_option
+def mcp_command(allow: str, url: str) -> None:
+    """Let a model look into a store: a server of the Model Context Protocol on standard input and
+    output, for a program that starts it.
+
+    Its tools are find, explain, history, why_failed, queues and doctor. What they answer is marked
+    as data, cut and escaped. With --allow signal,cancel,retry also those; each is said on standard
+    error.
+    """
+    from perdure.cli.mcp.looking import tools_that_look
+    from perdure.cli.mcp.serving import serve
+    from perdure.cli.opening import ask
+
+    tools = [*tools_that_look(url), *_allowed(allow)]
+    ask(url, lambda client: serve(client, tools, url=url))
+
+
+def _allowed(text: str) -> list[Tool[Any]]:
+    from perdure.cli.mcp.acting import ACTIONS
+
+    words = dict.fromkeys(word.strip() for word in text.split(",") if word.strip())
+    unknown = [word for word in words if word not in ACTIONS]
+    if unknown:
+        raise UsageError(f"--allow: there is no {named(unknown)}; known: {named(ACTIONS)}")
+    return [ACTIONS[word] for word in words]
