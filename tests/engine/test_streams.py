@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -33,6 +33,7 @@ from perdure.errors import (
     UsageError,
 )
 from perdure.limits import MAX_ITEM_BYTES, MAX_UNFLUSHED_BYTES
+from perdure.model.jobs import StreamAppend
 from perdure.repair import before
 from tests.engine.stage import PATIENCE, Gate, RunningClock, Stage, options, until, waits_for
 from tests.jobs import busywork
@@ -567,6 +568,43 @@ async def test_an_activity_that_outruns_the_store_is_refused(
 
 async def _values(items: AsyncIterator[Item[Any]] | Iterable[Item[Any]]) -> list[Any]:
     return [item.value async for item in items]  # type: ignore[union-attr]
+
+
+async def test_what_is_being_stored_is_stored_once_though_a_caller_of_flush_gives_up(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another activity sends is under way too when a flush ends by a time limit."""
+    stored, answer = asyncio.Event(), asyncio.Event()
+
+    @activity
+    async def impatient() -> str:
+        words.send("once")
+        flushing = asyncio.create_task(words.flush())
+        async with asyncio.timeout(WITHIN_S):
+            await stored.wait()
+        flushing.cancel()
+        asyncio.get_running_loop().call_soon(answer.set)
+        await asyncio.wait([flushing])
+        return "done"
+
+    @orchestration
+    async def sends() -> str:
+        return await impatient()
+
+    engine = await stage.engine([sends, impatient])
+    append = engine._core.store.append_streams
+
+    async def slowly(appends: Sequence[StreamAppend]) -> list[bool]:
+        taken = await append(appends)
+        stored.set()
+        await answer.wait()
+        return taken
+
+    monkeypatch.setattr(engine._core.store, "append_streams", slowly)
+    handle = await engine.start("s", sends)
+
+    assert await handle.result() == "done"
+    assert await late(handle) == ["once"]
 
 
 async def test_many_readers_in_one_client_see_the_same(stage: Stage) -> None:

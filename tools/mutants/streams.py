@@ -118,4 +118,15 @@ STREAMS = (
             "::test_what_a_job_has_sent_is_stored_once_although_the_server_has_crashed",
         ),
     ),
+    Mutant(
+        "a-flush-that-is-given-up-ends-the-write",
+        "what all activities sent is stored twice when one of them gives up its flush",
+        "jobs/sending.py",
+        "await asyncio.shield(storing)",
+        "await storing",
+        (
+            "tests/engine/test_streams.py"
+            "::test_what_is_being_stored_is_stored_once_though_a_caller_of_flush_gives_up",
+        ),
+    ),
 )

@@ -120,6 +120,7 @@ class StreamFlusher:
         self._rung = asyncio.Event()
         self._full = asyncio.Event()
         self._writing = asyncio.Lock()
+        self._storing: set[asyncio.Future[None]] = set()
         self._pause_s = FLUSH_S
 
     def open(self) -> None:
@@ -170,7 +171,19 @@ class StreamFlusher:
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self.write(), self._loop))
 
     async def write(self) -> None:
-        """Store what was sent."""
+        """Store what was sent. A caller that gives up does not end it: until the store has answered
+        it is not known what is left, of this activity and of all others."""
+        storing = asyncio.ensure_future(self._write())
+        self._storing.add(storing)
+        storing.add_done_callback(self._has_stored)
+        await asyncio.shield(storing)
+
+    def _has_stored(self, storing: asyncio.Future[None]) -> None:
+        self._storing.discard(storing)
+        if not storing.cancelled():
+            storing.exception()  # Its caller may have given up, and nobody else asks.
+
+    async def _write(self) -> None:
         async with self._writing:
             with self.lock:
                 taken, self._unwritten = list(self._unwritten), {}
