@@ -349,10 +349,13 @@ def test_the_same_trigger_twice_starts_one() -> None:
     asked = facts.TriggerSchedule(name="hourly", trigger_id="t-1")
 
     first: Any = case.desk.execute(asked)
-    again: Any = case.desk.execute(asked)
+    fired = case.state.last
+    again: Any = case.at(0.5).desk.execute(asked)
 
     assert first.reply == again.reply == "hourly@trigger#t-1"
-    assert case.desk.turns[-1].children == ()
+    assert again.events == ()
+    assert case.state.last == fired
+    assert sum(len(turn.children) for turn in case.desk.turns) == 1
     assert case.state.running == ("hourly@trigger#t-1",)
 
 

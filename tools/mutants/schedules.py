@@ -17,10 +17,10 @@ SCHEDULES = (
     ),
     Mutant(
         "a-trigger-starts-again",
-        "the same trigger starts a second instance while the first one runs",
+        "the same trigger is on record again while what it started runs",
         "authoring/schedules/firing.py",
-        "if not is_running:",
-        "if True:",
+        "if instance_id in self.state.running:",
+        "if False:",
         (f"{CORE}test_the_same_trigger_twice_starts_one",),
     ),
     Mutant(

@@ -205,12 +205,15 @@ class Firing:
     # ------------------------------------------------------------------- by people
 
     def trigger(self, trigger_id: str) -> Decision[Any, Any, Any]:
-        """Start one now, whatever runs; answer with its id."""
+        """Start one now, whatever runs; answer with its id. Asked for again while that one runs, it
+        is answered alike, and nothing is on record that did not happen."""
+        instance_id = f"{self.state.name}@trigger#{trigger_id}"
+        if instance_id in self.state.running:
+            return Decision.accept().reply(instance_id)
         if len(self.state.running) >= MAX_SCHEDULE_RUNS:
             why = f"{MAX_SCHEDULE_RUNS:,} of its instances run; wait until one has ended"
             return Decision.reject(facts.TooMuch(why=why))
         now = SlotTime(self.now_ms, slot_text(to_datetime(self.now_ms)))
-        instance_id = f"{self.state.name}@trigger#{trigger_id}"
         return self.decision(reply=self._start(now, "trigger", instance_id=instance_id))
 
     def begin_backfill(self, input: facts.BackfillSchedule) -> Decision[Any, Any, Any]:
