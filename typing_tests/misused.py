@@ -123,6 +123,7 @@ async def wrong_points(client: Client, handle: Handle[Receipt], plan: ResetPlan)
     plan.kept_events = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     text: Handle[str] = await handle.fork("other")  # type: ignore[assignment]  # pyright: ignore[reportAssignmentType]
     await client.reset_all("charge", expect=3, status="failed")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    await client.retry_all(expect="3", status="failed")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     use(point, text)
 
 
