@@ -508,7 +508,7 @@ EPOCHS = (
         "replaced-files-are-written",
         "who writes to a file that is no longer behind its path is told that it is stored",
         "store/sqlite/files.py",
-        "return (found.st_dev, found.st_ino) == self._identity",
+        "return identity_of(self._encoded) == self._identity",
         "return True",
         (
             "tests/engine/test_gone_back.py"
