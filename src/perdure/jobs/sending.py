@@ -181,7 +181,7 @@ class StreamFlusher:
     def _has_stored(self, storing: asyncio.Future[None]) -> None:
         self._storing.discard(storing)
         if not storing.cancelled():
-            storing.exception()  # Its caller may have given up, and nobody else asks.
+            storing.exception()  # Its caller may have given up, and no other asks.
 
     async def _write(self) -> None:
         async with self._writing:
