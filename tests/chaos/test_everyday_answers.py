@@ -35,12 +35,19 @@ words = Stream("words", str)
 async def speak() -> None:
     words.send("uh")
     await words.flush()
-    if activity_attempts.pop():
+    if attempts_fail.pop():
+        await until(has_been_shown)
         raise RuntimeError("again")
     words.send("hello")
 
 
-activity_attempts: list[bool] = []
+attempts_fail: list[bool] = []
+all_calls: list[list[Call]] = []
+
+
+def has_been_shown() -> bool:
+    """Tell whether the reader has what the attempt sent that is going to fail."""
+    return any(isinstance(call, Read) and len(call.items) > 1 for call in all_calls[-1])
 
 
 @orchestration
@@ -90,7 +97,8 @@ async def told() -> Told:
     engine = Engine("sqlite://:memory:", DEFINITIONS)
     calls: list[Call] = []
     Listener(engine, calls)
-    activity_attempts[:] = [False, True]
+    attempts_fail[:] = [False, True]
+    all_calls.append(calls)
     async with engine:
         handle = await engine.start("p", promises)
 
