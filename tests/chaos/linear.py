@@ -59,7 +59,10 @@ BEHIND_BY = 40
 """How many calls a copy has missed when it takes over."""
 
 
-EXPECTED = (*storm.EXPECTED, "could not be committed", "has gone back")
+EXPECTED = (
+    *storm.EXPECTED,
+    *("could not be committed", "has gone back", "by a time that a wrong clock wrote"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)

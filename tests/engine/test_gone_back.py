@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -13,8 +14,10 @@ import pytest
 from perdure import Accepted, Rejected
 from perdure.checking.invariants import check
 from perdure.errors import StoreCorruptError
+from perdure.model.messages import Message
+from perdure.model.turns import Turn, TurnReceipt
 from tests.engine.accounts import Account, Deposit, Withdraw, movements
-from tests.engine.stage import Stage
+from tests.engine.stage import Gate, Stage
 
 
 @contextmanager
@@ -55,6 +58,43 @@ async def test_a_state_that_the_store_has_lost_rejects_nothing(stage: Stage) -> 
 
     assert isinstance(answer, Accepted)
     assert await movements(second, "a") == [100, 1, -50]
+
+
+@pytest.mark.sqlite_only("a backup is put back in place")
+async def test_messages_that_the_store_has_lost_are_not_taken_without_the_input_they_came_before(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A caller has its input decided behind what was sent before, and gives up while that is read.
+    So nothing but the messages is decided, in a turn that has no lease."""
+    client = await stage.client()
+    await client.execute(Account, Deposit("a", 100))
+    store = client._core.store
+    read_inbox, commit = store.read_inbox, store.commit
+    reading, committing = Gate(), Gate()
+
+    async def read(instance_id: str) -> Sequence[Message]:
+        await reading.pass_through()
+        return await read_inbox(instance_id)
+
+    async def write(turns: Sequence[Turn]) -> list[TurnReceipt]:
+        await committing.pass_through()
+        return await commit(turns)
+
+    monkeypatch.setattr(store, "read_inbox", read)
+    monkeypatch.setattr(store, "commit", write)
+    with lost(stage):
+        await client.send(Account, Deposit("a", 50))
+        asking = asyncio.ensure_future(client.execute(Account, Withdraw("a", 10)))
+        await reading.reached()
+        asking.cancel()
+        await asyncio.wait([asking])
+        reading.opened.set()
+        await committing.reached()
+    committing.opened.set()
+    await client._core.turns()._background.drain()
+
+    assert await movements(client, "a") == [100]
+    assert await check(client._core.store) == []
 
 
 async def test_states_that_were_read_before_the_store_has_gone_back_are_let_go(

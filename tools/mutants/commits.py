@@ -165,6 +165,17 @@ FENCE = (
             "::test_a_turn_over_messages_that_the_store_has_lost_is_refused",
         ),
     ),
+    Mutant(
+        "lost-messages-are-taken-without-a-lease",
+        "the same, where the caller whose input they came before has given up",
+        "turns/executions.py",
+        "is_claimed = turn.lease and not turn.seize",
+        "is_claimed = not turn.seize",
+        (
+            "tests/engine/test_gone_back.py"
+            "::test_messages_that_the_store_has_lost_are_not_taken_without_the_input_they_came_before",
+        ),
+    ),
 )
 
 AGAIN = (

@@ -269,7 +269,9 @@ def _slices(
 
 
 def _with_taken(turn: Turn, messages: Sequence[Message]) -> Turn:
-    """Let a turn that is accepted whichever worker has the lease say which messages it took."""
-    if not turn.seize or turn.start is not None or not any(turn.consumed):
+    """Let a turn say which messages it took, where no lease does: one that is accepted whichever
+    worker has the lease, or one over what was read before an input that then was not decided."""
+    is_claimed = turn.lease and not turn.seize
+    if is_claimed or turn.start is not None or not any(turn.consumed):
         return turn
     return with_more(turn, taken=digest_of(messages, turn.consumed))
