@@ -386,6 +386,19 @@ async def test_a_page_has_500_at_most_and_a_cursor_is_ours(client: Client) -> No
     assert swapped.status_code == 400
 
 
+async def test_a_list_goes_on_after_a_restart_and_at_another_server(client: Client) -> None:
+    """Each application has what it signs forms with by itself."""
+    async with caller(guarded(client), **BEARER) as api:
+        for number in range(3):
+            await api.post("/api/instances", json={"name": "x", "instance_id": f"x-{number}"})
+        page = (await api.get("/api/instances", params={"limit": 2})).json()
+    async with caller(guarded(client), **BEARER) as api:
+        rest = await api.get("/api/instances", params={"after": page["next"]})
+
+    assert [one["instance_id"] for one in page["items"]] == ["x-2", "x-1"]
+    assert [one["instance_id"] for one in rest.json()["items"]] == ["x-0"]
+
+
 async def test_no_page_lets_a_payload_do_anything() -> None:
     """SEC-18 and SEC-19."""
     async with engine_with_all() as engine:

@@ -13,6 +13,7 @@ import typing
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -89,6 +90,12 @@ class CheckedRequest(Generic[Q, B]):
                 "lifespan=perdure.web.lifespan(...)",
             )
         return client
+
+    async def cursor_secret(self) -> bytes:
+        """Return what signs the cursors of lists: the same after a restart, and at every server of
+        the store."""
+        given = self.site.settings.cursor_secret
+        return given or sha256(b"web cursors\0" + await self.client._core.read_secret()).digest()
 
     @property
     def wants_stream(self) -> bool:

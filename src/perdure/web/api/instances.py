@@ -197,7 +197,7 @@ async def list_instances(ask: CheckedRequest[InstancesQuery, None]) -> InstanceL
     query = ask.query
     limits = ask.site.settings.limits
     size = min(query.limit, limits.page, FULL_PAGE_MAX if query.payloads else limits.page)
-    secret = ask.site.settings.secret
+    secret = await ask.cursor_secret()
     page = await ask.client.instances(
         limit=size, after=open_cursor(secret, LIST, query.after), **conditions(query)
     )

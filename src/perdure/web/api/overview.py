@@ -169,7 +169,7 @@ class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 async def list_dead_jobs(ask: CheckedRequest[DeadJobsQuery, None]) -> DeadJobList:
     """List jobs that ran out of attempts, and effects that failed."""
-    secret = ask.site.settings.secret
+    secret = await ask.cursor_secret()
     page = await ask.client.dead_jobs(
         limit=min(ask.query.limit, ask.site.settings.limits.page),
         after=open_cursor(secret, LIST, ask.query.after),
