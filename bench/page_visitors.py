@@ -1,8 +1,7 @@
 """A process that visits pages as browsers do, and asks the API as programs do.
 
 An open page has a stream that tells of changes, and loads itself anew then, as seldom as the script
-of the pages does. Visitors are on other machines: what they take of this one is no cost of the
-pages, so they have the processor last. Whether they still ask as much as they should is measured.
+of the pages does. Sockets and no more: what this costs is taken from those that are measured.
 
     python -m bench.page_visitors PORT PAGES REQUESTS_PER_S
 """
@@ -16,9 +15,7 @@ from itertools import cycle, islice
 
 from bench.harness import percentile
 from bench.peers import Spent, answer
-from perdure.cli.serving.http_server import go_second
 
-LAST_NICE = 19
 LEAST_S = 1.0
 MOST_S = 5.0
 FACTOR = 20.0
@@ -147,5 +144,4 @@ class Visitors:
 
 
 if __name__ == "__main__":
-    go_second(LAST_NICE)
     asyncio.run(answer(Visitors(*map(int, sys.argv[1:4])).handle))

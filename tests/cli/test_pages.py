@@ -33,7 +33,7 @@ def test_the_reference_is_as_the_tool_makes_it() -> None:
 def test_the_guide_shows_every_command_that_looks_or_acts() -> None:
     shown = set(re.findall(r"perdure (\w+)", GUIDE))
 
-    elsewhere = {"demo", "new", "watch", "projection", "doctor", "roles", "completion", "ui", "mcp"}
+    elsewhere = {"demo", "new", "watch", "projection", "doctor", "roles", "completion", "ui"}
     assert COMMANDS.keys() - shown == elsewhere | {"version"}
 
 

@@ -74,9 +74,7 @@ def app(
         audit: Keeps an `AuditRow` of each action, before it is done and after: `audit_file(path)`,
             or a function of yours. An action whose row cannot be kept is not done.
         limits: How much callers may ask for.
-        secret: Signs the forms of pages, and the cursors of lists. To be given where several
-            processes serve the pages together. Without one the cursors are signed by the store's
-            own, so a list goes on after a restart and at another server.
+        secret: Signs the forms of pages. To be given where several processes serve them together.
         title: What the pages call the store.
 
     Raises:
@@ -95,7 +93,6 @@ def app(
         mask=tuple(mask),
         audit=audit,
         limits=limits or WebLimits(),
-        cursor_secret=secret,
         secret=secret or (urandom(32) if key is None else sha256(f"web\0{key}".encode()).digest()),
         title=title,
     )

@@ -94,8 +94,7 @@ class CheckedRequest(Generic[Q, B]):
     async def cursor_secret(self) -> bytes:
         """Return what signs the cursors of lists: the same after a restart, and at every server of
         the store."""
-        given = self.site.settings.cursor_secret
-        return given or sha256(b"web cursors\0" + await self.client._core.read_secret()).digest()
+        return sha256(b"web cursors\0" + await self.client._core.read_secret()).digest()
 
     @property
     def wants_stream(self) -> bool:

@@ -88,8 +88,6 @@ class WebSettings:
     limits: WebLimits = field(default_factory=WebLimits)
     secret: bytes = field(default_factory=lambda: urandom(32))
     """Signs forms."""
-    cursor_secret: bytes | None = None
-    """Signs the cursors of lists; None: what is made of the store's own secret."""
     title: str = ""
     """What the pages call the store."""
     strip: PageStrip | None = None
