@@ -20,7 +20,7 @@ from perdure.errors import StoreCorruptError, StoreUnavailableError
 from perdure.store.postgres.connection import PostgresConnection
 from perdure.store.postgres.lane import Lane
 from perdure.store.postgres.statements import JOINT
-from perdure.store.postgres.store import LANES, PostgresStore
+from perdure.store.postgres.store import MAIN, PostgresStore
 from perdure.store.sql.commits.batch import Operation
 from perdure.store.sql.commits.writes import Writes
 from perdure.store.sqlite.store import SqliteStore
@@ -140,7 +140,7 @@ async def _wait_for_writers(store: Any) -> None:
     assert isinstance(store, PostgresStore)
     nothing = Operation(lambda _: None, is_quiet=True)
     for number, (lane, batcher) in enumerate(zip(store._lanes, store._batchers, strict=True)):
-        if lane.connection is not None or number < LANES:
+        if lane.connection is not None or number == MAIN:
             with suppress(DiedError):
                 await batcher.submit([nothing], None)
 

@@ -68,12 +68,6 @@ async def somebody_waits(url: str) -> bool:
         await look.close()
 
 
-def in_lane_of(instance_id: str) -> str:
-    """Return the id of another instance that is written by the same connection."""
-    lane_no = part_of(instance_id) % 2
-    return next(f"j{n}" for n in range(100) if part_of(f"j{n}") % 2 == lane_no)
-
-
 async def test_an_instance_that_a_foreign_transaction_has_locked_is_waited_for(
     store: Store, raw: Connection
 ) -> None:
@@ -93,7 +87,7 @@ async def test_an_instance_that_a_foreign_transaction_has_locked_is_waited_for(
 async def test_an_instance_that_a_foreign_transaction_has_locked_is_no_obstacle_for_others(
     store: Store, raw: Connection
 ) -> None:
-    other = in_lane_of("i")
+    other = "other"
     await begun(store, "i")
     await begun(store, other)
     async with raw.transaction():
@@ -110,7 +104,7 @@ async def test_an_instance_that_a_foreign_transaction_has_locked_is_no_obstacle_
 async def test_an_instance_that_a_foreign_transaction_is_about_to_make_is_no_obstacle_for_others(
     short_locks: None, store: Store, raw: Connection
 ) -> None:
-    other = in_lane_of("i")
+    other = "other"
     await begun(store, other)
     transaction = raw.transaction()
     await transaction.start()
@@ -149,7 +143,7 @@ async def patient(postgres: Server, postgres_url: str) -> AsyncIterator[Connecti
 async def test_a_deadlock_with_a_foreign_transaction_is_run_again(
     store: Store, patient: Connection, postgres_url: str
 ) -> None:
-    other = in_lane_of("i")
+    other = "other"
     await begun(store, other)
     transaction = patient.transaction()
     await transaction.start()

@@ -6,7 +6,6 @@ What the second one does happens at a chosen point inside the transaction of the
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -259,37 +258,6 @@ def test_what_is_through_is_not_run_again_when_the_rest_of_its_batch_is(
     maker.close()
     assert results == [DeliveryStatus.BUFFERED] * 2
     assert [instance_id for (instance_id,) in inbox] == ["free", "i"]
-
-
-async def test_who_hears_of_trouble_in_one_lane_is_not_told_of_that_in_the_other(
-    postgres_url: str,
-) -> None:
-    """Or the loop would complain of an error that nobody has looked at."""
-    complaints: list[Any] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, facts: complaints.append(facts))
-    one, other = [to(name, b"null") for name in ("a", "d")]
-    assert part_of("a") % 2 != part_of("d") % 2
-    store = open_store(postgres_url)
-    await store.open()
-    await store.start([new_instance("a"), new_instance("d")])
-    holder = await connect(Address.parse(postgres_url))
-    await holder.execute("BEGIN")
-    await holder.execute("SELECT 1 FROM perdure.live FOR UPDATE")
-
-    with pytest.raises(StoreUnavailableError, match="has locked it"):
-        await store.deliver([one, other], patience_s=0.05)
-    cancelled = asyncio.ensure_future(store.deliver([one, other], patience_s=0.1))
-    await asyncio.sleep(0)
-    cancelled.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await cancelled
-    with pytest.raises(StoreUnavailableError, match="has locked it"):
-        await store.deliver([one, other], patience_s=0.2)
-    await holder.close()
-    await store.close()
-    gc.collect()
-
-    assert complaints == []
 
 
 async def test_what_is_put_off_is_done_when_the_lock_is_gone(postgres_url: str) -> None:

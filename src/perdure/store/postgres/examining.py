@@ -17,9 +17,8 @@ NEWEST_SERVER = 18
 """The newest version that perdure was made for."""
 
 MAX_CLOCK_DIFFERENCE_MS = 1_000
-CONNECTIONS_PER_PROCESS = LANES + READERS + 3
-"""Those that write, those that read, one that moves arrivals, one that waits for locks, one that
-listens."""
+CONNECTIONS_PER_PROCESS = len(LANES) + READERS + 1
+"""Those that write, those that read, one that listens."""
 MAX_USED = 0.8
 """Which part of the connections may be in use before it is said."""
 MANY_DEAD_ROWS = 20_000

@@ -1,15 +1,15 @@
 """A store in PostgreSQL, for many workers on many machines.
 
-Lanes write, each with a connection and a thread of its own; an instance always goes the same lane,
-so that two lanes of one process are rarely in each other's way. A few other connections read. Every
-operation that waits goes into the next transaction of its lane: see `lane`.
+One lane writes, a connection with a thread of its own: every operation that waits goes into its
+next transaction (see `lane`). What may have to wait for others has a lane beside it, and a few
+other connections read.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeVar
@@ -20,16 +20,12 @@ from perdure.errors import StoreError
 from perdure.ids import fresh_name
 from perdure.model.feeds import Checkpoint, FeedEvent
 from perdure.model.hints import Hint
-from perdure.model.instances import DefinitionKey, LiveRow, NewInstance, part_of
-from perdure.model.jobs import JobEnd
-from perdure.model.messages import Delivery
+from perdure.model.instances import DefinitionKey, LiveRow
 from perdure.model.turns import (
     ClaimedTurn,
     Departed,
-    Hold,
     Neighbour,
     Presences,
-    Turn,
     TurnClaim,
     WorkerRow,
 )
@@ -66,14 +62,16 @@ from perdure.store.sql.store import SqlStore
 from perdure.store.within.borrowing import RunOnThread
 from perdure.store.within.transactions import OwnWork
 
-LANES = 2
-"""Connections that write. While one waits for the disk, the other can prepare the next batch."""
-ARRIVALS = LANES
-"""The lane beside them that moves what users' transactions have sent: it may wait for such a
-transaction, and other readers shall not wait with it. It connects when it is needed."""
-LOCKED = ARRIVALS + 1
+MAIN = 0
+"""The lane of all that need not wait for other transactions."""
+ARRIVALS = 1
+"""The lane that moves what users' transactions have sent: it may wait for such a transaction, and
+other readers shall not wait with it. It connects when it is needed."""
+LOCKED = 2
 """The lane of turns that are thought under the lock of their instance: it waits for that lock. It
 connects when it is needed."""
+LANES = ("perdure-write", "perdure-arrivals", "perdure-locked")
+"""Their threads."""
 NUMBER_AT_ONCE = 10_000
 """Events of the feed that get their positions in one transaction."""
 
@@ -99,7 +97,7 @@ class PostgresStore(SqlStore):
         self.address = address
         self.knows_connections = not address.is_pooled
         self._attended: PostgresConnection | None = None
-        """The connection of the first lane by which the worker's lock was taken, or tried."""
+        """The connection of the main lane by which the worker's lock was taken, or tried."""
         self._presence: int | None = None
         """The worker's lock."""
         self._lanes: list[Lane] = []
@@ -164,9 +162,7 @@ class PostgresStore(SqlStore):
             raise
 
     def _start(self, connection: PostgresConnection) -> None:
-        names = [f"perdure-write-{number}" for number in range(LANES)]
-        names += ["perdure-arrivals", "perdure-locked"]
-        for name in names:
+        for name in LANES:
             lane = Lane(
                 self.address, clock=self.clock, epoch=self.epoch, stirred=self._notifications.stir
             )
@@ -180,7 +176,7 @@ class PostgresStore(SqlStore):
                     name=name,
                 )
             )
-        self._lanes[0].use(connection)
+        self._lanes[MAIN].use(connection)
         for batcher in self._batchers:
             batcher.start()
         self._notifications.start()
@@ -217,7 +213,7 @@ class PostgresStore(SqlStore):
         return total
 
     async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
-        """Return what is new of instances; the lanes of their turns hear of it too."""
+        """Return what is new of instances; the lane of their turns hears of it too."""
         epoch_no = self.epoch.number
         found = await super().read_news(known)
         for live, *_, writer in found:
@@ -226,15 +222,14 @@ class PostgresStore(SqlStore):
         return found
 
     def _learn(self, live: LiveRow, writer: str, epoch_no: int) -> None:
-        lane = self._lanes[_lane_of_instance(live.instance_id)]
-        lane.learn(live, writer, epoch_no=epoch_no)
+        self._lanes[MAIN].learn(live, writer, epoch_no=epoch_no)
 
     # ------------------------------------------------- that workers are connected
 
     async def beat(self, worker: WorkerRow, *, is_first: bool = False) -> list[Neighbour]:
         """Record a worker's sign of life, and hold its lock."""
         others = await super().beat(worker, is_first=is_first)
-        if self.knows_connections and self._lanes[0].connection is not self._attended:
+        if self.knows_connections and self._lanes[MAIN].connection is not self._attended:
             self._attended, self._presence = await self._work(
                 lambda t: self._attend(t.connection, worker), is_quiet=True
             )
@@ -380,55 +375,18 @@ class PostgresStore(SqlStore):
     # ---------------------------------------------------------------- helpers
 
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
-        lanes = self._by_lane(operations)
-        if len(lanes) == 1:
-            [lane] = lanes
-            return self._batchers[lane].hand_in(operations)
-        answers = {
-            lane: self._batchers[lane].hand_in([operations[place] for place in places])
-            for lane, places in lanes.items()
-        }
-        return asyncio.ensure_future(self._together(lanes, answers, len(operations)))
+        return self._batcher_of(operations).hand_in(operations)
 
     async def _submit(self, operations: Sequence[Any], patience_s: float | None) -> list[Any]:
-        lanes = self._by_lane(operations)
-        if len(lanes) == 1:
-            [lane] = lanes
-            return await self._batchers[lane].submit(operations, patience_s)
-        answers = {
-            lane: asyncio.ensure_future(
-                self._batchers[lane].submit([operations[place] for place in places], patience_s)
-            )
-            for lane, places in lanes.items()
-        }
-        return await self._together(lanes, answers, len(operations))
+        return await self._batcher_of(operations).submit(operations, patience_s)
 
-    @staticmethod
-    async def _together(
-        lanes: dict[int, list[int]], answers: Mapping[int, asyncio.Future[list[Any]]], count: int
-    ) -> list[Any]:
-        """Return the results of several lanes in the order of the operations."""
-        for answer in answers.values():
-            # Of several errors one is raised, and none if we are cancelled meanwhile. The loop
-            # would complain that the others were not looked at.
-            answer.add_done_callback(_look_at)
-        await asyncio.wait(answers.values())
-        results: list[Any] = [None] * count
-        for lane, places in lanes.items():
-            for place, result in zip(places, await answers[lane], strict=True):
-                results[place] = result
-        return results
-
-    def _by_lane(self, operations: Sequence[Any]) -> dict[int, list[int]]:
-        """Return which operations go which lane. All but changes of instances go the first."""
+    def _batcher_of(self, operations: Sequence[Any]) -> Batcher:
+        """Return where operations go: they are handed in by kind."""
         if not self._batchers:
             raise StoreError("the store is not open")
         self._process.refuse_elsewhere()
-        lanes: dict[int, list[int]] = {}
-        for place, operation in enumerate(operations):
-            lane = _lane_of(operation)
-            lanes.setdefault(lane, []).append(place)
-        return lanes or {0: []}
+        is_locked = bool(operations) and isinstance(operations[0], LockedTurn)
+        return self._batchers[LOCKED if is_locked else MAIN]
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
         self._process.refuse_elsewhere()
@@ -437,32 +395,6 @@ class PostgresStore(SqlStore):
     async def _read_once(self, work: Callable[[Connection], T]) -> T:
         self._process.refuse_elsewhere()
         return await self._readers.read(work, is_once=True)
-
-
-def _look_at(answer: asyncio.Future[Any]) -> None:
-    if not answer.cancelled():
-        answer.exception()
-
-
-def _lane_of(operation: Any) -> int:
-    """Return where an instance's changes go; everything else goes the first lane."""
-    match operation:
-        case Turn() | NewInstance() | Delivery() | Hold():
-            instance_id = operation.instance_id
-        case JobEnd():
-            instance_id = operation.key.instance_id
-        case LockedTurn():
-            return LOCKED
-        case _:
-            return 0
-    return _lane_of_instance(instance_id)
-
-
-def _lane_of_instance(instance_id: str) -> int:
-    try:
-        return part_of(instance_id) % LANES
-    except UnicodeError:
-        return 0  # It cannot be stored, and is told so when that is tried.
 
 
 def _number_feed(transaction: Transaction) -> None:
