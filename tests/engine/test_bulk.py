@@ -11,6 +11,7 @@ import pytest
 
 from perdure import Client, Defined, Engine, Retry, Signal, activity, orchestration
 from perdure.client.acting.bulk_acts import LIVE, BulkAct, act_on_all
+from perdure.client.histories.points import at_event
 from perdure.errors import PartlyDoneError, UnexpectedCountError, UsageError
 from perdure.model.instances import InstanceRow, Status
 from perdure.store.contents import Inspectable
@@ -211,6 +212,23 @@ async def test_one_that_refuses_does_not_keep_the_others(stage: Stage) -> None:
 
     assert (caught.value.done, caught.value.refused) == (2, {"w-1": "not this one"})
     assert await statuses(engine, "w-") == {Status.RUNNING: 1, Status.TERMINATED: 2}
+
+
+@pytest.mark.parametrize("verb", ["terminate", "reset"])
+async def test_one_that_was_deleted_meanwhile_refuses_nothing(stage: Stage, verb: str) -> None:
+    engine = await stage.engine(ALL)
+    await many(engine, 3)
+    core = engine._core
+
+    async def do(row: InstanceRow) -> bool:
+        if row.instance_id == "w-1":
+            await engine.delete("w-1", force=True)
+        if verb == "terminate":
+            return await core.terminate(row.instance_id, "", incarnation=row.incarnation)
+        only = (row.incarnation, row.execution)
+        return await core.reset(row.instance_id, at_event(1), "", only=only)
+
+    assert await act_on_all(core, BulkAct(verb, LIVE, do), {"prefix": "w-"}, expect=3) == 2
 
 
 async def test_an_id_that_was_used_again_meanwhile_is_left_alone(stage: Stage) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from perdure.client.reading.lists import InstanceQuery, check_count, filter_of
 from perdure.errors import (
+    InstanceNotFoundError,
     PartlyDoneError,
     PerdureError,
     StoreError,
@@ -50,8 +51,8 @@ class BulkAct:
     statuses: Sequence[Status]
     """Whom it is for. Others that the filter names are left out."""
     do: Callable[[InstanceRow], Awaitable[bool]]
-    """Does it to one, and tells whether there was anything to do. What it raises refuses that one
-    alone; a `StoreError` ends the whole."""
+    """Does it to one, and tells whether there was anything to do: there is not if it is not found.
+    What else it raises refuses that one alone; a `StoreError` ends the whole."""
 
 
 def check_filter(verb: str, which: InstanceQuery, statuses: Sequence[Status]) -> InstanceFilter:
@@ -103,6 +104,8 @@ async def act_on_all(core: ClientCore, act: BulkAct, which: InstanceQuery, *, ex
         answers = await asyncio.gather(*(act.do(row) for row in some), return_exceptions=True)
         for row, answer in zip(some, answers, strict=True):
             match answer:
+                case InstanceNotFoundError():
+                    pass  # It was deleted meanwhile: nothing to do.
                 case PerdureError() if not isinstance(answer, StoreError):
                     refused[row.instance_id] = str(answer)
                 case BaseException():
