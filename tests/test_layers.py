@@ -25,6 +25,7 @@ GROUND = {
     "limits",
     "ids",
     "interrupting",
+    "stillness",
     "codec",
     "tallies",
 }
@@ -41,6 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "forks": set(),
     "ids": {"forks"},
     "interrupting": set(),
+    "stillness": set(),
     "telemetry": {"errors", "clock", "limits"},
     "codec": {"errors", "limits"},
     "model": {"errors", "clock", "durations", "limits"},

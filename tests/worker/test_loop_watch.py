@@ -10,7 +10,8 @@ from datetime import timedelta
 import pytest
 
 from perdure.authoring.activity import activity
-from perdure.worker.loop_watch import LoopWatch
+from perdure.stillness import Stillness
+from perdure.worker.loop_watch import LOOK_EVERY_S, LoopWatch
 from tests.jobs.job_harness import bench, result_of
 
 
@@ -27,7 +28,7 @@ async def test_only_what_uses_the_processor_while_nothing_is_looked_at_keeps_the
     @activity
     async def busy() -> int:
         watch._look(loop, thread_id)
-        watch.stood_still(9.0, used_s=used_s)
+        watch.leave_out(Stillness(LOOK_EVERY_S).of(9.0, used_s=used_s))
         watch._look(loop, thread_id)
         return 1
 

@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from perdure.interrupting import absorb, is_in_user_code, place_of, raise_in
+from perdure.stillness import Stillness
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +54,9 @@ class Watchdog:
 
     def __enter__(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._look, name="perdure-watchdog", daemon=True)
+            self._thread = threading.Thread(
+                target=self._look_on, name="perdure-watchdog", daemon=True
+            )
             self._thread.start()
         self._has_warned = False
         self._turn = (*self._watched, time.monotonic(), threading.get_ident())
@@ -87,29 +90,41 @@ class Watchdog:
         """Stop watching."""
         self._closed.set()
 
-    def _look(self) -> None:
+    def _look_on(self) -> None:
+        stillness = Stillness(LOOK_EVERY_S)
         while not self._closed.wait(LOOK_EVERY_S):
-            with self._lock:
-                turn = self._turn
-                if turn is None:
-                    continue
-                instance_id, name, since_s, thread_id = turn
-                took_s = time.monotonic() - since_s
-                if took_s > self._warning_s and not self._has_warned:
-                    self._has_warned = True
-                    self._stuck_at = place_of(thread_id)
-                    logger.warning(
-                        "a turn of %s computes for %.1f s at %s",
-                        name,
-                        took_s,
-                        self._stuck_at,
-                        extra={"instance_id": instance_id, "definition": name},
-                    )
-                # Only inside user code: what runs around it must not be cut off halfway.
-                if took_s > self._limit_s and is_in_user_code(thread_id):
-                    self._has_struck = True
-                    self._stuck_at = place_of(thread_id)
-                    raise_in(thread_id, TurnTooLongError)
+            now_s = time.monotonic()
+            self.look(now_s, still_s=stillness.since_last_look(now_s))
+
+    def look(self, now_s: float, *, still_s: float) -> None:
+        """Warn of the turn that runs, or interrupt it, if it computes too long.
+
+        Args:
+            now_s: What `time.monotonic` says now.
+            still_s: How long the process stood still since the last look: no turn computed then.
+        """
+        with self._lock:
+            if self._turn is None:
+                return
+            instance_id, name, since_s, thread_id = self._turn
+            since_s += min(still_s, max(0.0, now_s - since_s))
+            self._turn = (instance_id, name, since_s, thread_id)
+            took_s = now_s - since_s
+            if took_s > self._warning_s and not self._has_warned:
+                self._has_warned = True
+                self._stuck_at = place_of(thread_id)
+                logger.warning(
+                    "a turn of %s computes for %.1f s at %s",
+                    name,
+                    took_s,
+                    self._stuck_at,
+                    extra={"instance_id": instance_id, "definition": name},
+                )
+            # Only inside user code: what runs around it must not be cut off halfway.
+            if took_s > self._limit_s and is_in_user_code(thread_id):
+                self._has_struck = True
+                self._stuck_at = place_of(thread_id)
+                raise_in(thread_id, TurnTooLongError)
 
     def _text(self, instance_id: str, name: str) -> str:
         return (

@@ -18,6 +18,7 @@ from datetime import timedelta
 
 from perdure.interrupting import place_of
 from perdure.jobs.slots import JobRun
+from perdure.stillness import Stillness
 
 logger = logging.getLogger(__name__)
 
@@ -53,22 +54,17 @@ class LoopWatch:
         self._closed.set()
 
     def _look_on(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
-        began_s, used_s = time.monotonic(), time.process_time()
+        stillness = Stillness(LOOK_EVERY_S)
         while not self._closed.wait(LOOK_EVERY_S):
-            now_s, now_used_s = time.monotonic(), time.process_time()
-            self.stood_still(now_s - began_s, used_s=now_used_s - used_s)
-            began_s, used_s = now_s, now_used_s
+            self.leave_out(stillness.since_last_look(time.monotonic()))
             try:
                 self._look(loop, thread_id)
             except RuntimeError:
                 return  # The loop is closed.
 
-    def stood_still(self, passed_s: float, *, used_s: float) -> None:
-        """Leave out the time between two looks in which the process did not run.
-
-        Code that holds the interpreter lock makes a look late as well, but it uses the processor.
-        """
-        self._asked_s += max(0.0, passed_s - max(LOOK_EVERY_S, used_s))
+    def leave_out(self, still_s: float) -> None:
+        """Leave out time in which the whole process stood still."""
+        self._asked_s += still_s
 
     def _look(self, loop: asyncio.AbstractEventLoop, thread_id: int) -> None:
         task = asyncio.current_task(loop)

@@ -68,9 +68,9 @@ T = TypeVar("T")
 
 
 FORGET_WORKERS_AFTER_MS = 3_600_000
+"""How long a worker that gives no sign of life is kept for people to see: it was killed."""
 FORGET_WHEN_STEADY_MS = 2 * LASTS_MS
 """How long the clock must have been steady: the living need time for a sign of life by it."""
-"""How long a worker that gives no sign of life is kept for people to see: it was killed."""
 
 
 class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
