@@ -228,6 +228,11 @@ async def idle(engine: Engine) -> None:
     await until(lambda: engine._serving.claimer is not None and engine._serving.claimer._fruitless)
 
 
+async def are_ready(engine: Engine, name: str, count: int) -> bool:
+    """Tell whether so many jobs of an activity wait for a worker."""
+    return count == sum(one.ready for one in await engine.queues() if one.name == name)
+
+
 def overtake(
     engine: Engine, patch: pytest.MonkeyPatch, first: Callable[[], Awaitable[object]]
 ) -> None:

@@ -12,7 +12,8 @@ from perdure.clock import ManualClock, to_ms
 from perdure.model.admin import SessionRow
 from perdure.model.jobs import ClaimedJob, JobEnd
 from perdure.model.turns import JobClaim, SessionClaim
-from tests.engine.stage import Gate, Stage, idle, options, until
+from tests.engine.stage import SELDOM, Gate, Stage, are_ready, idle, options, until
+from tests.sizes import WITHIN_S
 
 LEASE = timedelta(seconds=30)
 IDLE = timedelta(seconds=300)
@@ -154,6 +155,38 @@ async def test_a_worker_takes_no_more_sessions_than_it_has_room_for(stage: Stage
     gates["b"].opened.set()
 
     assert [await first.result(), await second.result()] == ["a", "b"]
+
+
+@pytest.mark.parametrize("how", ["it returns", "it is cancelled"])
+async def test_a_session_that_ends_makes_room_for_the_next_at_once(stage: Stage, how: str) -> None:
+    """Also where the worker seldom looks for work by itself."""
+    gate = Gate()
+
+    @activity
+    async def hold(session: str) -> str:
+        if session == "a":
+            await gate.pass_through()
+        return session
+
+    @orchestration
+    async def holding(session: str) -> str:
+        return await hold.with_options(session=session)(session)
+
+    seldom = options(max_sessions=1, poll_min=SELDOM, poll_max=SELDOM, lease_for=2 * SELDOM)
+    engine = await stage.engine([holding, hold], options=seldom)
+    first = await engine.start(holding, "a")
+    await gate.reached()
+    others = [await engine.start(holding, session) for session in "bcd"]
+    await until(lambda: are_ready(engine, "hold", 3))
+    assert not await engine._serving.claimer.run_once()
+
+    if how == "it returns":
+        gate.opened.set()
+    else:
+        await first.terminate()
+
+    async with asyncio.timeout(WITHIN_S):
+        assert [await other.result() for other in others] == ["b", "c", "d"]
 
 
 async def test_a_worker_without_room_never_takes_jobs_with_a_session(stage: Stage) -> None:

@@ -111,6 +111,7 @@ async def bench(
         options or WorkerOptions(),
         host=Host("here", clock, tuple(resources), client=lambda: "the client", notice=said.append),
         end=lambda job, end: ends.put_nowait((job, end)),
+        freed=lambda job: None,
         find_inline=find_inline,
         chance=chance,
     )

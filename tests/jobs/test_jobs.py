@@ -905,6 +905,7 @@ def _hang_at_exit() -> None:
             WorkerOptions(),
             host=Host("here", system_clock),
             end=lambda job, end: None,
+            freed=lambda job: None,
             find_inline=lambda key: asyncio.sleep(0, None),
         )
         key = JobKey("i", 1, 1, 1)

@@ -89,6 +89,7 @@ class JobRunner:
         *,
         host: Host,
         end: Callable[[ClaimedJob, JobEnd], None],
+        freed: Callable[[ClaimedJob], None],
         find_inline: Callable[[JobKey], Awaitable[InlineRequest | None]],
         builtins: Mapping[str, JobCode] | None = None,
         transactions: Transactions | None = None,
@@ -102,6 +103,7 @@ class JobRunner:
             options: How many jobs at a time, and how much patience.
             host: What all attempts share; its clock tells the time of failures and retries.
             end: Hears of the end of each attempt that a turn waits for.
+            freed: Hears of each job that has left a place for another one.
             find_inline: Returns the callable behind an inline job, or None if that cannot be had.
             builtins: The activities of our own, by name.
             transactions: Runs activities that take a connection, and hears of their ends.
@@ -119,6 +121,7 @@ class JobRunner:
         self._clock = host.clock
         self._host = host
         self._end = end
+        self._freed = freed
         self._launcher = Launcher(options, find_inline, transactions)
         self._conclude = partial(conclude, clock=host.clock, chance=chance)
         self._slots = slots_of(options, builtin=BUILTIN_JOBS, waiting=WAITING_JOBS)
@@ -160,8 +163,8 @@ class JobRunner:
 
     def is_hungry(self, kinds: Iterable[SlotKind]) -> bool:
         """Tell whether one of these kinds will run out of jobs soon."""
-        slots = (self._slots[kind] for kind in kinds)
-        return any(len(slots.waiting) <= slots.capacity // 2 for slots in slots)
+        some = map(self._slots.__getitem__, kinds)
+        return any(len(slots.waiting) <= slots.capacity // 2 for slots in some)
 
     def reserve(self) -> Reservation:
         """Return a reservation of nothing yet, for the jobs of one turn."""
@@ -176,8 +179,9 @@ class JobRunner:
     def run(self, job: ClaimedJob) -> None:
         """Take a leased job over: start it now, or when a slot becomes free. Returns at once."""
         if self._is_stopping:
-            loop = asyncio.get_running_loop()
-            loop.call_soon(self._end, job, self._conclude_unstarted(job))
+            self.counts.given_back += 1
+            end = self._conclude(job, JobPolicy(), GivenBack(refund=True))
+            asyncio.get_running_loop().call_soon(self._end, job, end)
             return
         if (older := self._runs.get(job.key)) is not None:
             # Its lease ran out before this worker noticed, and it came to us again.
@@ -300,6 +304,7 @@ class JobRunner:
             self.counts.lost += 1
             self._let_go(run)
             self._end(run.job, self._conclude(run.job, run.policy, GivenBack(refund=True)))
+            self._freed(run.job)
             return
         run.slots.running += 1
         run.has_slot = True
@@ -326,7 +331,7 @@ class JobRunner:
         try:
             self._settle(run, task)
         finally:
-            self._fill(slots)
+            self._fill(slots, run.job)
 
     def _free_slot(self, run: JobRun) -> None:
         if run.has_slot:
@@ -335,10 +340,10 @@ class JobRunner:
         else:
             self._beside_slots -= 1
 
-    def _fill(self, slots: Slots) -> None:
+    def _fill(self, slots: Slots, left_by: ClaimedJob) -> None:
         while slots.waiting and slots.running < slots.capacity:
-            run, _ = slots.waiting.popitem(last=False)
-            self._start(run)
+            self._start(slots.waiting.popitem(last=False)[0])
+        self._freed(left_by)
 
     # --------------------------------------------------------------- settlement
 
@@ -410,6 +415,7 @@ class JobRunner:
             del run.slots.waiting[run]
         else:
             self._tell(run)
+        self._freed(run.job)
 
     def _let_go(self, run: JobRun, *, is_stored: bool = True) -> None:
         assert not run.is_over, "a job ends once"
@@ -424,10 +430,6 @@ class JobRunner:
         """The store has the end of a suspect: another one may come."""
         if key not in self._runs:
             self.suspects.end(key)
-
-    def _conclude_unstarted(self, job: ClaimedJob) -> JobEnd:
-        self.counts.given_back += 1
-        return self._conclude(job, JobPolicy(), GivenBack(refund=True))
 
     def _count_cancelled(self, ran: AttemptFacts) -> None:
         self._metrics.executions.add(labels := (ran.activity, "cancelled", ran.tag))
@@ -479,7 +481,7 @@ class JobRunner:
             run.has_slot = False
             run.slots.running -= 1
             self._beside_slots += 1
-            self._fill(run.slots)
+            self._fill(run.slots, run.job)
 
     async def _be_patient(self, grace: timedelta) -> None:
         """Wait for code that may go on for a while, unless the worker is told to hurry."""

@@ -31,6 +31,8 @@ class BusySessions:
         self._owner = owner
         self._jobs: Counter[str] = Counter()
         self._next = 0
+        self._was_full = False
+        """Whether there was no room for another session, at the last claim or since."""
         self.were_used = False
         """Whether a job with a session has ever come here."""
         self.are_left = False
@@ -40,6 +42,7 @@ class BusySessions:
         """A job of a session came."""
         self.were_used = True
         self._jobs[session] += 1
+        self._was_full = self._was_full or len(self._jobs) >= self._limit
 
     def end(self, session: str) -> None:
         """It is gone."""
@@ -51,6 +54,12 @@ class BusySessions:
         """Return the sessions with jobs here."""
         return tuple(self._jobs)
 
+    def has_new_room(self) -> bool:
+        """Tell, once, whether another session may come where there was no room for one."""
+        is_new = self._was_full and len(self._jobs) < self._limit
+        self._was_full = self._was_full and not is_new
+        return is_new
+
     def terms(self, claims: int) -> Sequence[SessionClaim | None]:
         """Return on what terms each of several claims of one moment takes jobs with a session.
 
@@ -60,6 +69,7 @@ class BusySessions:
         if not self._limit or self.are_left:
             return [None] * claims
         room = max(self._limit - len(self._jobs), 0)
+        self._was_full = not room
         self._next += 1
         each, rest = divmod(room, claims) if claims else (0, 0)
         busy = self.busy()

@@ -150,13 +150,16 @@ class Claimer:
             self._rung.set()
 
     def room_freed(self, job: ClaimedJob) -> None:
-        """A job has ended: if there was no room for all that waits, there may be now.
+        """A job has left its place: if there was no room for all that waits, there may be now.
 
         Not for every single job, since a claim is a transaction: only when few are left to run, or
-        when another suspect may come.
+        when another suspect or session may come.
         """
-        was_suspect = job.lost >= self._suspect_after
-        if was_suspect or (self._starved and self._jobs.is_hungry(self._starved)):
+        if (
+            job.lost >= self._suspect_after
+            or (job.session is not None and self._jobs.sessions.has_new_room())
+            or (self._starved and self._jobs.is_hungry(self._starved))
+        ):
             self.look(0)
 
     async def run(self) -> None:

@@ -167,6 +167,7 @@ class Serving:
                 self._streams,
             ),
             end=self._job_ended,
+            freed=self._place_freed,
             find_inline=self._find_inline,
             builtins={
                 **builtin_works(client),
@@ -425,6 +426,8 @@ class Serving:
             self.turns.background.spawn(self._end_suspect(job, end))
             return
         self.turns.job_ended(end)
+
+    def _place_freed(self, job: ClaimedJob) -> None:
         self.claimer.room_freed(job)
 
     async def _end_suspect(self, job: ClaimedJob, end: JobEnd) -> None:
@@ -440,7 +443,6 @@ class Serving:
 
     def _job_settled(self, job: ClaimedJob, settled: Settled) -> None:
         self.turns.job_settled(job.key, settled)
-        self.claimer.room_freed(job)
 
     def _leases_lost(self, turns: list[TurnLease], jobs: list[JobLease]) -> None:
         if self._loop is None:
