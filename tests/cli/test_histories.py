@@ -55,6 +55,22 @@ def test_a_part_of_a_history_is_printed(shop: str) -> None:
     assert "has no execution 2" in done.stderr
 
 
+def test_some_events_of_a_history_are_found(shop: str, tmp_path: Path) -> None:
+    kinds = lines("history", "greet-1", "--kind", "activity completed", store=shop)
+    names = lines("history", "greet-1", "--name", "say_hello", "--after", "2", store=shop)
+    failures = lines("history", "fail-1", "--failures", store=shop)
+    typed("export", "greet-1", "-o", str(tmp_path / "greet.jsonl"), store=shop)
+    of_file = lines("history", str(tmp_path / "greet.jsonl"), "--kind", "activity_completed")
+    refused = typed("history", "greet-1", "--kind", "activty", store=shop)
+
+    assert {tuple(row[2:4]) for row in kinds} == {("activity completed", "say_hello")}
+    assert kinds == of_file
+    assert {row[3] for row in names} == {"say_hello"}
+    assert [row[2] for row in failures][-1] == "failed"
+    assert refused.exit_code == 2
+    assert "did you mean 'activity'" in refused.stderr
+
+
 def test_an_exported_history_is_the_same_elsewhere(shop: str, tmp_path: Path) -> None:
     file = tmp_path / "greet.jsonl"
 

@@ -281,6 +281,8 @@ MORE = {
     "instance-done": "/i/order-1032",
     "charts-hour": "/charts",
     "history-full": "/i/order-1048?tab=history&full=true",
+    "history-found": "/i/order-1048?tab=history&kind=activity&failures=true",
+    "history-nothing": "/i/order-1048?tab=history&name=nothing",
 }
 """Other faces of the same pages."""
 

@@ -82,6 +82,23 @@ async def test_a_history_comes_in_pages(api: httpx.AsyncClient) -> None:
     assert (len(first["items"]), rest["next"]) == (3, None)
 
 
+async def test_events_of_a_history_are_found_in_pages(
+    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = "instances/done-1/history"
+    found = (await api.get(path, params={"kind": "activity", "limit": 1})).json()
+    monkeypatch.setattr("perdure.client.histories.finding.PAGE_MAX", 2)
+    monkeypatch.setattr("perdure.web.api.instances.LOOKS", 2)
+    part = (await api.get(path, params={"kind": "completed"})).json()
+    rest = (await api.get(path, params={"kind": "completed", "after": part["next"]})).json()
+    refused = await api.get(path, params={"kind": "nonsense"})
+
+    assert [event["kind"] for event in found["items"]] == ["activity_scheduled"]
+    assert (found["next"], part["items"], part["next"]) == (2, [], 2)
+    assert [event["kind"] for event in rest["items"]] == ["completed"]
+    assert (refused.status_code, refused.json()["code"]) == (400, "usage")
+
+
 async def test_a_tree_has_the_children(api: httpx.AsyncClient) -> None:
     tree = (await api.get("instances/family-1/tree")).json()
 

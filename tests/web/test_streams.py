@@ -48,6 +48,12 @@ async def test_a_history_is_sent_to_its_end(stream: httpx.AsyncClient) -> None:
     assert "id: 4\n" in answer.text
 
 
+async def test_only_the_events_that_are_asked_for_are_sent(stream: httpx.AsyncClient) -> None:
+    answer = await stream.get("/api/instances/done-1/history", params={"name": "pack"})
+
+    assert events(answer) == ["event"] * 2 + ["end"]
+
+
 async def test_a_history_goes_on_where_a_browser_was_cut_off(stream: httpx.AsyncClient) -> None:
     answer = await stream.get("/api/instances/done-1/history", headers={"last-event-id": "3"})
 

@@ -14,24 +14,19 @@ from perdure.client.acting.sending import signal_delivery
 from perdure.client.acting.starting import successor
 from perdure.client.deciders.schedule_states import describe_schedule
 from perdure.client.histories import going_back
-from perdure.client.histories.history import History
+from perdure.client.histories import reading as histories
 from perdure.client.histories.moving import OrchestrationVersion
 from perdure.client.histories.points import Point, check_point
-from perdure.client.histories.recorded import read_execution, write_mappings
 from perdure.client.histories.resetting import refuse_part
 from perdure.client.lifetimes import not_awaited
 from perdure.client.reading import kept_values, stream_items
 from perdure.client.reading.display import ShownTable
 from perdure.client.reading.explain import explain, gather_evidence
 from perdure.client.reading.info import (
-    ExecutionInfo,
     InstanceInfo,
     InstanceTree,
     JobInfo,
-    Json,
     Progress,
-    event_of,
-    execution_of,
     info_of,
     job_of,
     progress_of,
@@ -173,56 +168,6 @@ class Handle(Generic[R_co]):
         workers = [] if row.status.is_terminal else await self._core.live_workers()
         evidence = await gather_evidence(self._core.store, row, workers)
         return explain(evidence._replace(schedule=await describe_schedule(self._core, row)))
-
-    async def executions(self) -> list[ExecutionInfo]:
-        """Return the executions whose histories are there, oldest first."""
-        rows = await self._core.store.read_executions(self.instance_id)
-        if not rows:
-            await self._row()
-        return [execution_of(row) for row in rows]
-
-    async def history(
-        self, execution: int | None = None, *, after: int = 0, limit: int | None = None
-    ) -> History:
-        """Return what is recorded in an execution, in order.
-
-        Args:
-            execution: Which one, from 1; the current one if not given. One that was pruned is
-                empty.
-            after: Only events with a higher number.
-            limit: How many at most; all if not given.
-
-        Raises:
-            UsageError: There was no such execution, or a number is not valid.
-        """
-        row = await self._row()
-        check_count("after", after, least=0)
-        if limit is not None:
-            check_count("limit", limit, least=1)
-        if execution is not None:
-            check_count("execution", execution, least=1)
-            if execution > row.execution:
-                raise UsageError(
-                    f"instance {self.instance_id!r} has no execution {execution}: "
-                    f"the current one is {row.execution}"
-                )
-        key = ExecutionKey(row.instance_id, row.incarnation, execution or row.execution)
-        [events] = await self._core.store.read_histories([key], after_seq=after, limit=limit)
-        return History(event_of(stored) for stored in events)
-
-    async def export(self, execution: int | None = None) -> list[dict[str, Json]]:
-        """Return the history of an execution as `perdure export` writes it, with every argument and
-        result, one object for each line: for `perdure.testing.replay`, or `perdure replay`.
-
-        Args:
-            execution: Which one, from 1; the current one if not given.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            UsageError: There was no such execution.
-        """
-        found = await read_execution(self._core.store, self.instance_id, execution)
-        return list(write_mappings(found))
 
     async def tree(self, *, calls: bool = True) -> InstanceTree:
         """Return the instance with all that it started and called, to any depth.
@@ -396,6 +341,9 @@ class Handle(Generic[R_co]):
 
     # What follows is written where it belongs by its subject; this is the whole list.
 
+    executions = histories.executions
+    history = histories.history
+    export = histories.export
     plan = going_back.plan
     reset = going_back.reset
     report = kept_values.report

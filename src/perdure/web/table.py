@@ -106,7 +106,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         path=f"{ONE}/export",
         scope="read",
         handler=instances.export_history,
-        query=instances.HistoryQuery,
+        query=instances.ExportQuery,
         returns=instances.ExportPage,
     ),
     ApiRoute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,9 @@ from perdure.cli.opening import ask
 from perdure.cli.options import database_option, form_options, store_option
 from perdure.cli.output import printable, say
 from perdure.client.client import Client
+from perdure.client.handle import Handle
 from perdure.client.histories.event_texts import names_in, subject_of, value_of
+from perdure.client.histories.finding import WantedEvents, matching, read_subjects
 from perdure.client.histories.recorded import (
     RecordedHistory,
     read_lines,
@@ -63,6 +66,9 @@ EXECUTIONS = Listing[ExecutionInfo](
 @click.option("--execution", type=click.IntRange(min=1), help="Which one.  [default: current]")
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Only those behind event N.")
 @click.option("--limit", type=click.IntRange(min=1), help="How many at most.  [default: all]")
+@click.option("--kind", help="Only events of this kind, or of those that begin so: activity.")
+@click.option("--name", help="Only events of this activity, signal, child or key.")
+@click.option("--failures", is_flag=True, help="Only what failed or was refused.")
 @click.option("--full", is_flag=True, help="All that is recorded, as JSON, one event per line.")
 @click.option("--executions", is_flag=True, help="List the executions whose histories are there.")
 @form_options
@@ -72,6 +78,9 @@ def history_command(
     execution: int | None,
     after: int,
     limit: int | None,
+    kind: str | None,
+    name: str | None,
+    failures: bool,
     full: bool,
     executions: bool,
     form: str,
@@ -79,10 +88,17 @@ def history_command(
 ) -> None:
     """Print what is recorded of an instance: every event of its current execution, in order.
 
+    --kind, --name and --failures find some of them; all that are given must hold.
+
     FILE is one that `perdure export` wrote, and ends in .jsonl
     """
+    which = WantedEvents(
+        kind=None if kind is None else kind.strip().replace(" ", "_"), name=name, failures=failures
+    )
     if executions:
-        if execution is not None or after or limit or full or instance_id.endswith(FILE_SUFFIX):
+        is_of_file = instance_id.endswith(FILE_SUFFIX)
+        others = (execution is not None, after, limit, full, not which.is_empty, is_of_file)
+        if any(others):
             raise UsageError(
                 "--executions takes the ID of an instance and no other option: it lists them all"
             )
@@ -90,13 +106,30 @@ def history_command(
         return
     if instance_id.endswith(FILE_SUFFIX):
         found = [event_of(one) for one in one_of_file(instance_id).events]
-        events = [one for one in found if one.seq > after][:limit]
+        events = [one for one in matching(found, which) if one.seq > after][:limit]
+        names = names_in(found)
     else:
-        events = ask(
+        events, names = ask(
             url,
-            lambda client: client.handle(instance_id).history(execution, after=after, limit=limit),
+            lambda client: _read_events(client.handle(instance_id), which, execution, after, limit),
         )
-    history_listing(names_in(events)).show("jsonl" if full else form, events)
+    history_listing(names).show("jsonl" if full else form, events)
+
+
+async def _read_events(
+    handle: Handle[Json],
+    which: WantedEvents,
+    execution: int | None,
+    after: int,
+    limit: int | None,
+) -> tuple[list[HistoryEvent], dict[int, str]]:
+    """Return the events that are wanted, and what they and those that they answer are about."""
+    events = await handle.history(execution, after=after, limit=limit, **asdict(which))
+
+    async def read(after: int, limit: int) -> Sequence[HistoryEvent]:
+        return await handle.history(execution, after=after, limit=limit)
+
+    return events, await read_subjects(events, read)
 
 
 # ------------------------------------------------------------------------ export

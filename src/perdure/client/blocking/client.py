@@ -22,23 +22,16 @@ from perdure.client.blocking import going_back as blocking_going_back
 from perdure.client.blocking import kept_values as blocking_kept_values
 from perdure.client.blocking import projections as blocking_projections
 from perdure.client.blocking import promises as blocking_promises
+from perdure.client.blocking import reading as blocking_reading
 from perdure.client.blocking import schedules as blocking_schedules
 from perdure.client.blocking import stream_items as blocking_stream_items
 from perdure.client.blocking import updates as blocking_updates
 from perdure.client.blocking.loop_thread import CallersThread, LoopThread
 from perdure.client.client import Client
 from perdure.client.handle import Handle
-from perdure.client.histories.history import History
 from perdure.client.histories.points import Point
 from perdure.client.lifetimes import entered_without_async
-from perdure.client.reading.info import (
-    ExecutionInfo,
-    InstanceInfo,
-    InstanceTree,
-    JobInfo,
-    Json,
-    Progress,
-)
+from perdure.client.reading.info import InstanceInfo, InstanceTree, JobInfo, Json, Progress
 from perdure.clock import Clock, system_clock
 from perdure.durations import Duration
 from perdure.model.admin import DeletedCounts, InstanceStats
@@ -336,39 +329,6 @@ class BlockingHandle(Generic[R_co]):
         """Return one sentence: what it waits for, since when, who holds it, why nothing moves."""
         return self._thread.run(self._handle.explain())
 
-    def executions(self) -> list[ExecutionInfo]:
-        """Return the executions whose histories are there, oldest first."""
-        return self._thread.run(self._handle.executions())
-
-    def history(
-        self, execution: int | None = None, *, after: int = 0, limit: int | None = None
-    ) -> History:
-        """Return what is recorded in an execution, in order.
-
-        Args:
-            execution: Which one, from 1; the current one if not given. One that was pruned is
-                empty.
-            after: Only events with a higher number.
-            limit: How many at most; all if not given.
-
-        Raises:
-            UsageError: There was no such execution, or a number is not valid.
-        """
-        return self._thread.run(self._handle.history(execution, after=after, limit=limit))
-
-    def export(self, execution: int | None = None) -> list[dict[str, Json]]:
-        """Return the history of an execution as `perdure export` writes it, with every argument and
-        result, one object for each line: for `perdure.testing.replay`, or `perdure replay`.
-
-        Args:
-            execution: Which one, from 1; the current one if not given.
-
-        Raises:
-            InstanceNotFoundError: There is no such instance.
-            UsageError: There was no such execution.
-        """
-        return self._thread.run(self._handle.export(execution))
-
     def tree(self, *, calls: bool = True) -> InstanceTree:
         """Return the instance with all that it started and called, to any depth.
 
@@ -475,6 +435,9 @@ class BlockingHandle(Generic[R_co]):
         """
         return self._thread.run(self._handle.prune(keep_last=keep_last, before=before))
 
+    executions = blocking_reading.executions
+    history = blocking_reading.history
+    export = blocking_reading.export
     plan = blocking_going_back.plan
     reset = blocking_going_back.reset
     report = blocking_kept_values.report

@@ -14,6 +14,7 @@ from perdure.model.promises import promise_name
 from perdure.model.updates import UPDATE_PREFIX
 
 _SUBJECTS = ("name", "tag", "key", "instance_id", "change", "activity", "cause")
+_ASKED = ("schedule", "wait", "effect")
 _VALUES = ("rejected", "input", "result", "value", "event", "reason")
 
 _TEXTS = ("rejected", "reason")
@@ -35,8 +36,22 @@ def subject_of(event: HistoryEvent, names: Mapping[int, str]) -> str:
     """Return what an event is about; of a result, what was called."""
     if own_subject(event):
         return own_subject(event)
-    asked = event.data.get("schedule") or event.data.get("effect")
-    return names.get(asked, "") if isinstance(asked, int) else ""
+    asked = answered_by(event)
+    return "" if asked is None else names.get(asked, "")
+
+
+def answered_by(event: HistoryEvent) -> int | None:
+    """Return the number of the call or wait that an event answers or ends; None: it does not."""
+    for name in _ASKED:
+        if isinstance(asked := event.data.get(name), int):
+            return asked
+    return None
+
+
+def own_names(event: HistoryEvent) -> set[str]:
+    """Return all names and ids under which an event is found."""
+    found = {text for one in _SUBJECTS if isinstance(text := event.data.get(one), str)}
+    return found | {own_subject(event)} | {one.removeprefix(UPDATE_PREFIX) for one in found}
 
 
 def value_of(event: HistoryEvent) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from perdure.client.reading.lists import check_count
+from perdure.errors import UsageError
 from perdure.model.histories.events import StoredEvent, UnreadableEventError
 from perdure.model.instances import InstanceRow
 from perdure.store.base import ExecutionKey, Store
@@ -13,6 +15,22 @@ from perdure.store.base import ExecutionKey, Store
 def key_of(row: InstanceRow) -> ExecutionKey:
     """Return which execution of an instance is the current one."""
     return ExecutionKey(row.instance_id, row.incarnation, row.execution)
+
+
+def execution_key(row: InstanceRow, execution: int | None) -> ExecutionKey:
+    """Return which execution of an instance a caller means: by its number, or the current one.
+
+    Raises:
+        UsageError: There was no such execution.
+    """
+    if execution is None:
+        return key_of(row)
+    if check_count("execution", execution, least=1) > row.execution:
+        raise UsageError(
+            f"instance {row.instance_id!r} has no execution {execution}: the current one is "
+            f"{row.execution}"
+        )
+    return key_of(row)._replace(execution=execution)
 
 
 async def read_history(store: Store, row: InstanceRow) -> list[StoredEvent]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perdure.authoring.registry import Registry
-from perdure.client.reading.lists import check_count
+from perdure.client.histories.histories import execution_key
 from perdure.codec import Json
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.guard import Guard
@@ -21,7 +21,7 @@ from perdure.core.orchestrations.execution import Execution
 from perdure.errors import InstanceNotFoundError, UsageError
 from perdure.model.histories.events import StoredEvent, UnreadableEventError
 from perdure.model.histories.removed import last_number
-from perdure.store.base import ExecutionKey, Store
+from perdure.store.base import Store
 
 if TYPE_CHECKING:
     from perdure.client.client import Client
@@ -83,13 +83,7 @@ async def read_execution(
     [row] = await store.read_instances([instance_id])
     if row is None:
         raise InstanceNotFoundError(instance_id)
-    number = row.execution if execution is None else check_count("execution", execution, least=1)
-    if number > row.execution:
-        raise UsageError(
-            f"instance {instance_id!r} has no execution {number}: the current one is "
-            f"{row.execution}"
-        )
-    key = ExecutionKey(row.instance_id, row.incarnation, number)
+    key = execution_key(row, execution)
     [events] = await store.read_histories([key], after_seq=after, limit=limit)
     return RecordedHistory(
         instance_id=row.instance_id,
@@ -98,7 +92,7 @@ async def read_execution(
         version=row.version,
         status=row.status.value,
         incarnation=row.incarnation,
-        execution=number,
+        execution=key.execution,
         events=events,
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from datetime import datetime
 from time import monotonic
 from typing import Any, TypeVar
@@ -16,6 +17,7 @@ from perdure.authoring.stream import Stream
 from perdure.authoring.update import AskedUpdate
 from perdure.client.acting.update_requests import UpdateRequest, checked_request
 from perdure.client.handle import Handle
+from perdure.client.histories.finding import WantedEvents
 from perdure.client.histories.history import History
 from perdure.client.histories.moving import OrchestrationVersion, check_move
 from perdure.client.histories.points import Point, check_point, point_parts
@@ -200,9 +202,17 @@ class RemoteHandle(Handle[R_co]):
         return found
 
     async def history(
-        self, execution: int | None = None, *, after: int = 0, limit: int | None = None
+        self,
+        execution: int | None = None,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        kind: str | None = None,
+        name: str | None = None,
+        failures: bool = False,
     ) -> History:
         """Return what is recorded in an execution, in order; see `Handle.history`."""
+        which = asdict(WantedEvents(kind=kind, name=name, failures=failures))
         check_count("after", after, least=0)
         if limit is not None:
             check_count("limit", limit, least=1)
@@ -212,7 +222,9 @@ class RemoteHandle(Handle[R_co]):
         following: int | None = after
         while following is not None and (limit is None or len(found) < limit):
             size = PAGE_MAX if limit is None else min(limit - len(found), PAGE_MAX)
-            told = await self._get("history", execution=execution, after=following, limit=size)
+            told = await self._get(
+                "history", execution=execution, after=following, limit=size, **which
+            )
             found += read(list[HistoryEvent], told["items"])
             following = told["next"]
         return found

@@ -12,6 +12,12 @@ import msgspec
 from starlette.responses import Response
 
 from perdure.client.handle import Handle
+from perdure.client.histories.finding import (
+    LOOKS,
+    FoundEvents,
+    WantedEvents,
+    look_through,
+)
 from perdure.client.histories.recorded import read_execution, write_mappings
 from perdure.client.histories.replay_check import ReplayCheck, check_replay
 from perdure.client.reading.info import (
@@ -104,7 +110,7 @@ class Explanation(msgspec.Struct, frozen=True):
     explanation: str
 
 
-class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ExportQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which part of a history."""
 
     execution: int | None = None
@@ -112,12 +118,24 @@ class HistoryQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     limit: Limit = HISTORY_PAGE
 
 
+class HistoryQuery(ExportQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which part of a history, and which events of it; all conditions must hold."""
+
+    kind: str | None = None
+    """Their kind, or how it begins: `activity` for `activity_scheduled` and the like."""
+    name: str | None = None
+    """What they are about, or the call is that they answer."""
+    failures: bool = False
+    """Whether they tell of a failure or a refusal."""
+
+
 class HistoryPage(msgspec.Struct, frozen=True):
     """A part of a history, in order."""
 
     items: list[HistoryEvent]
     next: int | None
-    """What to give as `after` for the next part."""
+    """What to give as `after` for the next part. With conditions, a part may have few events, or
+    none, and yet not be the last: one answer looks at 20,000 events."""
 
 
 class ExportPage(msgspec.Struct, frozen=True):
@@ -239,17 +257,37 @@ async def explain_instance(ask: CheckedRequest[Nothing, None]) -> Explanation:
 
 async def read_history(ask: CheckedRequest[HistoryQuery, None]) -> HistoryPage | Response:
     """Return the events of an execution, a page at a time; or all, and each new one as it comes."""
-    query = ask.query
     if ask.wants_stream:
-        await handle_of(ask).history(query.execution, after=query.after, limit=1)
+        await events_of_part(ask, limit=1)
         return ask.stream(_new_events(ask))
-    size = min(query.limit, ask.site.settings.limits.page)
-    found = await handle_of(ask).history(query.execution, after=query.after, limit=size + 1)
-    shown = found[:size]
-    return HistoryPage(shown, shown[-1].seq if len(found) > size else None)
+    size = min(ask.query.limit, ask.site.settings.limits.page)
+    found = await events_of_part(ask, limit=size)
+    return HistoryPage(found.events, found.upto if found.has_more else None)
 
 
-async def export_history(ask: CheckedRequest[HistoryQuery, None]) -> ExportPage:
+async def events_of_part(
+    ask: CheckedRequest[HistoryQuery, None], *, limit: int, after: int | None = None
+) -> FoundEvents:
+    """Return the events that a request asks for, as far as one request looks.
+
+    Args:
+        ask: The request.
+        limit: How many at most.
+        after: Events behind this one; as the request says if not given.
+    """
+    query = ask.query
+    return await look_through(
+        ask.client._core.store,
+        ask.path["instance_id"],
+        WantedEvents(kind=query.kind, name=query.name, failures=query.failures),
+        query.execution,
+        after=query.after if after is None else after,
+        limit=limit,
+        looks=LOOKS,
+    )
+
+
+async def export_history(ask: CheckedRequest[ExportQuery, None]) -> ExportPage:
     """Return the history of an execution as `perdure export` writes it, a page at a time.
 
     The head is the first line, once `events` is set to how many there are; events are the others.
@@ -417,13 +455,16 @@ async def _new_events(ask: CheckedRequest[HistoryQuery, None]) -> AsyncIterator[
     handle = handle_of(ask)
     after = last_event(ask, ask.query.after)
     execution = ask.query.execution or (await handle.info()).execution
+    of_one = replace(ask, query=msgspec.structs.replace(ask.query, execution=execution))
     async for _ in changed(ask.client):
         # Before the events: what is recorded after this look is not missed.
         info = await handle.info()
-        while found := await handle.history(execution, after=after, limit=HISTORY_PAGE):
-            for event in found:
-                after = event.seq
-                yield StreamEvent("event", event, after)
+        has_more = True
+        while has_more:
+            found = await events_of_part(of_one, limit=HISTORY_PAGE, after=after)
+            for event in found.events:
+                yield StreamEvent("event", event, event.seq)
+            after, has_more = found.upto, found.has_more
         if info.status.is_terminal or info.execution > execution:
             yield StreamEvent("end", None)
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -12,12 +12,21 @@ from perdure.authoring.query import Query
 from perdure.authoring.stream import Stream
 from perdure.client.client import Client
 from perdure.client.handle import Handle
+from perdure.client.histories.event_texts import answered_by, subject_of
+from perdure.client.histories.finding import (
+    FAILED_ENDINGS,
+    LOOKS,
+    WantedEvents,
+    look_through,
+    read_subjects,
+)
 from perdure.client.reading.as_json import as_json
 from perdure.client.reading.info import HistoryEvent, InstanceInfo, Json
 from perdure.client.reading.tallies import read_tally
 from perdure.clock import to_datetime
-from perdure.errors import EventsRemovedError, NotRegisteredError, PerdureError
-from perdure.limits import PAGE_MAX
+from perdure.errors import EventsRemovedError, NotRegisteredError, PerdureError, UsageError
+from perdure.limits import MAX_FAILURES_KEPT, PAGE_MAX
+from perdure.model.histories.events import KINDS
 from perdure.model.histories.paging import FOR_EACH
 from perdure.model.promises import SIGNAL_PREFIX
 from perdure.web.access import now_utc
@@ -40,6 +49,10 @@ ITEMS_SHOWN = 50
 """How many of the newest items of a stream are shown."""
 
 
+KIND_WORDS = tuple(sorted({kind.partition("_")[0] for kind in KINDS} | set(KINDS)))
+"""What is offered to find events by their kind."""
+
+
 class InstancePageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the page shows of the instance."""
 
@@ -49,6 +62,12 @@ class InstancePageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     """History: behind this event."""
     full: bool = False
     """History: with everything that is recorded."""
+    kind: str | None = None
+    """History: events of this kind, or of those that begin so."""
+    name: str | None = None
+    """History: events that are about this, or answer what is."""
+    failures: bool = False
+    """History: events that tell of a failure."""
     at: int | None = None
     """Decider: the state after so many events. A query's answer: as of this event."""
     query: str | None = None
@@ -85,6 +104,7 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
             data["keep"] = ask.query.keep
             drawing["picture"] = picture
         case "history":
+            drawing["kinds"] = KIND_WORDS
             data["history"] = await _history(ask, handle)
         case "payload":
             data["kv"] = await handle.kv()
@@ -159,45 +179,73 @@ async def _history(
     ask: CheckedRequest[InstancePageQuery, None], handle: Handle[Json]
 ) -> dict[str, Any]:
     query = ask.query
-    found = await handle.history(query.execution, after=query.after, limit=HISTORY_PAGE + 1)
-    items = found[:HISTORY_PAGE]
-    executions = await handle.executions()
+    problem, which = "", WantedEvents()
+    try:
+        which = WantedEvents(kind=query.kind, name=query.name, failures=query.failures)
+    except UsageError as error:
+        problem = str(error)
+    found = await look_through(
+        ask.client._core.store,
+        handle.instance_id,
+        which,
+        query.execution,
+        after=query.after,
+        limit=HISTORY_PAGE,
+        looks=LOOKS,
+    )
+
+    async def read(after: int, limit: int) -> Sequence[HistoryEvent]:
+        return await handle.history(query.execution, after=after, limit=limit)
+
+    items = found.events
+    names = {} if query.full else await read_subjects(items, read)
     return {
         "execution": query.execution,
-        "executions": executions,
+        "executions": await handle.executions(),
         "after": query.after,
         "full": query.full,
-        "items": items,
-        "lines": [] if query.full else history_lines(items),
-        "next": items[-1].seq if len(found) > HISTORY_PAGE else None,
+        "kind": query.kind,
+        "name": query.name,
+        "failures": query.failures,
+        "is_filtered": bool(query.kind or query.name or query.failures),
+        "problem": problem,
+        "items": [] if problem else items,
+        "lines": [] if query.full or problem else history_lines(items, names),
+        "looked_upto": found.upto,
+        "next": found.upto if found.has_more and not problem else None,
         "size": HISTORY_PAGE,
     }
 
 
-def history_lines(events: Sequence[HistoryEvent]) -> list[dict[str, Any]]:
-    """Return events in a few words each."""
-    names = {event.seq: _subject(event) for event in events}
-    found = []
-    for event in events:
-        asked = event.data.get("schedule") or event.data.get("wait") or event.data.get("effect")
-        subject = _subject(event) or (names.get(asked, "") if isinstance(asked, int) else "")
-        found.append(
-            {
-                "seq": event.seq,
-                "at": event.at,
-                "kind": event.kind,
-                "what": event.kind.replace("_", " "),
-                "subject": subject,
-                "answers": asked if isinstance(asked, int) else None,
-                "value": _value(event),
-            }
-        )
-    return found
+def history_lines(events: Sequence[HistoryEvent], names: Mapping[int, str]) -> list[dict[str, Any]]:
+    """Return events in a few words each.
+
+    Args:
+        events: Which ones.
+        names: What they, and those that they answer, are about.
+    """
+    return [
+        {
+            "seq": event.seq,
+            "at": event.at,
+            "kind": event.kind,
+            "what": event.kind.replace("_", " "),
+            "subject": subject_of(event, names),
+            "answers": answered_by(event),
+            "value": _value(event),
+            "failed_before": failed_before(event),
+        }
+        for event in events
+    ]
 
 
-def _subject(event: HistoryEvent) -> str:
-    names = ("name", "tag", "key", "instance_id", "change", "activity")
-    return next((str(event.data[one]) for one in names if event.data.get(one)), "")
+def failed_before(event: HistoryEvent) -> str:
+    """Return how many attempts failed before the one that returned; of very many some are kept."""
+    failures = event.data.get("failures")
+    if not isinstance(failures, list) or event.kind.endswith(FAILED_ENDINGS):
+        return ""
+    more = " or more" if len(failures) >= MAX_FAILURES_KEPT else ""
+    return f"after {len(failures)}{more} failed" if failures else ""
 
 
 def _value(event: HistoryEvent) -> Json:
