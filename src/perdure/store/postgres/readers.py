@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 from weakref import WeakKeyDictionary
@@ -14,6 +12,7 @@ from weakref import WeakKeyDictionary
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.store.postgres.address import Address
 from perdure.store.postgres.connection import PIN, PostgresConnection, connect_again
+from perdure.store.reading_threads import ReadingThreads
 
 READERS = 2
 """Threads that read. More would only wait for the interpreter."""
@@ -47,7 +46,7 @@ class PostgresReaders:
     ) -> None:
         self._address = address
         self._monotonic = monotonic
-        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="perdure-read")
+        self._threads = ReadingThreads(READERS)
         self._idle: SimpleQueue[PostgresConnection] = SimpleQueue()
         self._plans: WeakKeyDictionary[PostgresConnection, tuple[float, float]] = (
             WeakKeyDictionary()
@@ -62,15 +61,12 @@ class PostgresReaders:
             work: Reads.
             is_once: Whether it does so with one statement, which needs no transaction around it.
         """
-        if self._is_closed.is_set():
-            raise StoreError("the store is closed")
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._run, work, is_once)
+        return await self._threads.run(self._run, work, is_once)
 
     def close(self) -> None:
         """Wait for what is being read, then let go of the database."""
         self._is_closed.set()
-        self._pool.shutdown(wait=True)
+        self._threads.close()
         while not self._idle.empty():
             self._idle.get().close()
 

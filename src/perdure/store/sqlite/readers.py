@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TypeVar
 
-from perdure.errors import RowError, StoreError, StoreUnavailableError
+from perdure.errors import RowError, StoreUnavailableError
+from perdure.store.reading_threads import ReadingThreads
 from perdure.store.sqlite.connection import SqliteConnection, connect
 from perdure.store.sqlite.database import READER_BUSY_MS
 from perdure.store.sqlite.files import OpenedFile
@@ -25,32 +24,34 @@ class SqliteReaders:
 
     def __init__(self, path: str) -> None:
         self._file = OpenedFile(path)
-        self._pool = ThreadPoolExecutor(READERS, thread_name_prefix="perdure-read")
+        self._threads = ReadingThreads(READERS)
         self._idle: SimpleQueue[SqliteConnection] = SimpleQueue()
-        self._is_closed = False
         for _ in range(READERS):
             self._idle.put(connect(path, busy_ms=READER_BUSY_MS, read_only=True))
 
-    async def read(self, work: Callable[[SqliteConnection], T]) -> T:
-        """Run a function with a connection on one of the threads."""
-        if self._is_closed:
-            raise StoreError("the store is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, self._run, work)
+    async def read(self, work: Callable[[SqliteConnection], T], *, is_once: bool = False) -> T:
+        """Run a function with a connection on one of the threads.
+
+        Args:
+            work: Reads.
+            is_once: Whether it does so with one statement, which needs no transaction around it.
+        """
+        return await self._threads.run(self._run, work, is_once)
 
     def close(self) -> None:
         """Wait for what is being read, then let go of the file."""
-        self._is_closed = True
-        self._pool.shutdown(wait=True)
+        self._threads.close()
         while not self._idle.empty():
             self._idle.get().close()
 
-    def _run(self, work: Callable[[SqliteConnection], T]) -> T:
+    def _run(self, work: Callable[[SqliteConnection], T], is_once: bool) -> T:
         self._file.check()
         connection = self._idle.get()
         try:
             for tries_left in reversed(range(_TRIES)):
                 try:
-                    connection.run("begin_read")
+                    if not is_once:
+                        connection.run("begin_read")
                     return work(connection)
                 except StoreUnavailableError:
                     if tries_left == 0:

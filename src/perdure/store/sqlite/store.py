@@ -193,8 +193,14 @@ class SqliteStore(SqlStore):
         return await self._batcher.submit(operations, patience_s)
 
     async def _read(self, work: Callable[[Connection], T]) -> T:
+        return await self._read_by(work)
+
+    async def _read_once(self, work: Callable[[Connection], T]) -> T:
+        return await self._read_by(work, is_once=True)
+
+    async def _read_by(self, work: Callable[[Connection], T], *, is_once: bool = False) -> T:
         self._process.refuse_elsewhere()
         if self._readers is not None:
-            return await self._readers.read(work)
+            return await self._readers.read(work, is_once=is_once)
         # A database in memory has one connection, which belongs to the writing thread.
         return await self._work(lambda transaction: work(transaction.connection))
