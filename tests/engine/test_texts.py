@@ -328,6 +328,8 @@ LOOKING_UP: dict[str, Call] = {
     "Client.resume_projection": reads(lambda client, text: client.resume_projection(text)),
     "Client.rebuild_projection": reads(lambda client, text: client.rebuild_projection(text)),
     "Client.forget_projection": reads(lambda client, text: client.forget_projection(text)),
+    "Handle.history, kind": reads(lambda client, text: client.handle("i-1").history(kind=text)),
+    "Handle.history, name": reads(lambda client, text: client.handle("i-1").history(name=text)),
     "Handle.wait_kv": reads(
         lambda client, text: client.handle("i-1").wait_kv(text, timeout=timedelta(0))
     ),

@@ -43,8 +43,10 @@ class WantedEvents:
     """Whether they tell of a failure: also of an attempt of what has succeeded then."""
 
     def __post_init__(self) -> None:
-        if self.kind is not None and not any(map(self.is_kind, KINDS)):
-            raise UsageError(_unknown(self.kind))
+        if self.kind is not None:
+            check_text("kind", self.kind)
+            if not any(map(self.is_kind, KINDS)):
+                raise UsageError(_unknown(self.kind))
         if self.name is not None:
             check_text("name", self.name)
 
