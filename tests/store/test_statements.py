@@ -56,6 +56,8 @@ AT_ONCE = sorted(({*WRITES} & {*NAMES} | {"insert_live"}) - NEVER_AT_ONCE)
 """Statements that a commit may write."""
 SEARCHES = r"Open(Read|Write)|Seek\w+|Rewind|Last|VFilter|Idx[GL][ET]|(Not)?Found|No\w+"
 """Operations of SQLite's machine that say what is searched, and how."""
+VALUE = 1
+"""Which column of `json_each` is the value; it is made anew each time it is asked for (record 83)."""
 CODE = "\n".join(
     file.read_text(encoding="utf-8")
     for package in (PACKAGE, "perdure.store.sql", "perdure.store.within")
@@ -167,6 +169,22 @@ def test_a_statement_of_a_commit_has_the_same_plan_in_a_trigger(
     ]
 
     assert within == alone != []
+
+
+@each(NAMES)
+def test_a_row_that_is_given_is_made_a_text_at_most_twice(
+    name: str, empty: SqliteConnection
+) -> None:
+    text = statement(name)
+    values = dict.fromkeys(re.findall(r":([a-z_]+)", _without_comments(text)))
+
+    made = Counter(
+        cursor
+        for _, operation, cursor, column, *_ in empty.run_own(f"EXPLAIN {text}", values)
+        if operation == "VColumn" and column == VALUE
+    )
+
+    assert max(made.values(), default=0) <= 2
 
 
 @each(sorted(NEVER_AT_ONCE))

@@ -3,7 +3,7 @@
 SELECT count(*)
 FROM (
     SELECT DISTINCT wanted.key, history.execution
-    FROM json_each(:keys) AS wanted
+    FROM (SELECT key, value FROM json_each(:keys) LIMIT -1) AS wanted
     CROSS JOIN history
     WHERE history.part = wanted.value ->> 0
       AND history.instance_id = wanted.value ->> 1

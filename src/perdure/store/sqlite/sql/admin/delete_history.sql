@@ -7,5 +7,6 @@ WHERE (instance_id, incarnation, part) IN (
         CAST(value ->> 1 AS TEXT),
         CAST(value ->> 2 AS INTEGER),
         CAST(value ->> 0 AS INTEGER)
-    FROM json_each(:keys)
+    FROM (SELECT value FROM json_each(:keys) LIMIT -1)
+    WHERE true
 );

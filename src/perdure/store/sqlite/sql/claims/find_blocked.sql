@@ -25,4 +25,5 @@ SELECT json_group_array(json((
         LIMIT :limit
     ) AS blocked
 )))
-FROM json_each(:definitions) AS wanted;
+FROM (SELECT value FROM json_each(:definitions) LIMIT -1) AS wanted
+WHERE true;

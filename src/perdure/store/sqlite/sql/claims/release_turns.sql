@@ -6,7 +6,7 @@ SET lease = 0,
     lease_until_ms = 0,
     wake_at_ms = :now_ms,
     attempts = max(live.attempts - 1, 0)
-FROM json_each(:leases) AS held
+FROM (SELECT value FROM json_each(:leases) LIMIT -1) AS held
 WHERE live.part = held.value ->> 0
   AND live.instance_id = held.value ->> 1
   AND live.lease = held.value ->> 2

@@ -3,7 +3,7 @@
 UPDATE live
 SET lease_until_ms = :until_ms,
     wake_at_ms = :until_ms
-FROM json_each(:leases) AS held
+FROM (SELECT value FROM json_each(:leases) LIMIT -1) AS held
 WHERE live.part = held.value ->> 0
   AND live.instance_id = held.value ->> 1
   AND live.lease = held.value ->> 2

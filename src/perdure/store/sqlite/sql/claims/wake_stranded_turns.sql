@@ -4,7 +4,7 @@
 UPDATE live
 SET wake_at_ms = CASE live.lease WHEN 0 THEN :now_ms ELSE :until_ms END,
     lease_until_ms = CASE live.lease WHEN 0 THEN live.lease_until_ms ELSE :until_ms END
-FROM json_each(:rows) AS found
+FROM (SELECT value FROM json_each(:rows) LIMIT -1) AS found
 WHERE live.part = found.value ->> 0
   AND live.instance_id = found.value ->> 1
   AND live.wake_at_ms = found.value ->> 2

@@ -2,7 +2,7 @@
 -- Params: keys, JSON [[kind, name, variant, behaviour], ...]. Returns: one JSON text, [[index of
 -- the key, definition_no], ...].
 SELECT json_group_array(json_array(wanted.key, definitions.definition_no))
-FROM json_each(:keys) AS wanted
+FROM (SELECT key, value FROM json_each(:keys) LIMIT -1) AS wanted
 CROSS JOIN definitions
 WHERE definitions.kind = wanted.value ->> 0
   AND definitions.name = wanted.value ->> 1

@@ -6,5 +6,6 @@ WHERE (instance_id, incarnation, execution) IN (
         CAST(value ->> 1 AS TEXT),
         CAST(value ->> 2 AS INTEGER),
         CAST(value ->> 3 AS INTEGER)
-    FROM json_each(:keys)
+    FROM (SELECT value FROM json_each(:keys) LIMIT -1)
+    WHERE true
 );

@@ -7,5 +7,6 @@ INSERT INTO feed (
 SELECT
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
     value ->> 7, value ->> 8, value ->> 9
-FROM json_each(:rows)
+FROM (SELECT key, value FROM json_each(:rows) LIMIT -1)
+WHERE true
 ORDER BY key;

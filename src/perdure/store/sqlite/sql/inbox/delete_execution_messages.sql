@@ -3,7 +3,7 @@
 DELETE FROM inbox
 WHERE (instance_id, no, part) IN (
     SELECT inbox.instance_id, inbox.no, inbox.part
-    FROM json_each(:keys) AS gone
+    FROM (SELECT value FROM json_each(:keys) LIMIT -1) AS gone
     CROSS JOIN inbox
     WHERE inbox.part = gone.value ->> 0
       AND inbox.instance_id = gone.value ->> 1

@@ -7,7 +7,8 @@ WHERE (instance_id, message_id, part) IN (
         CAST(value ->> 1 AS TEXT),
         CAST(value ->> 2 AS TEXT),
         CAST(value ->> 0 AS INTEGER)
-    FROM json_each(:keys)
+    FROM (SELECT value FROM json_each(:keys) LIMIT -1)
+    WHERE true
 )
   AND made_ms < :before_ms
   AND NOT EXISTS (

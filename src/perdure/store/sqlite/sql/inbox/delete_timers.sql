@@ -6,7 +6,7 @@
 DELETE FROM inbox
 WHERE (instance_id, no, part) IN (
     SELECT timer.instance_id, timer.no, timer.part
-    FROM json_each(:keys) AS gone
+    FROM (SELECT value FROM json_each(:keys) LIMIT -1) AS gone
     CROSS JOIN inbox AS timer INDEXED BY inbox_by_timer
     WHERE timer.part = gone.value ->> 0
       AND timer.instance_id = gone.value ->> 1

@@ -7,4 +7,5 @@ INSERT INTO inbox (
 SELECT
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
     value ->> 7, substr(:bodies, value ->> 8, value ->> 9)
-FROM json_each(:rows);
+FROM (SELECT value FROM json_each(:rows) LIMIT -1)
+WHERE true;

@@ -5,7 +5,7 @@ UPDATE jobs
 SET details = coalesce(substr(:bodies, beat.value ->> 6, beat.value ->> 7), jobs.details),
     progress = coalesce(substr(:bodies, beat.value ->> 8, beat.value ->> 9), jobs.progress),
     beat_ms = :now_ms
-FROM json_each(:rows) AS beat
+FROM (SELECT value FROM json_each(:rows) LIMIT -1) AS beat
 WHERE jobs.part = beat.value ->> 0
   AND jobs.instance_id = beat.value ->> 1
   AND jobs.incarnation = beat.value ->> 2

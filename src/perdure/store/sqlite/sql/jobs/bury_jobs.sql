@@ -10,7 +10,7 @@ SELECT
     jobs.part, jobs.instance_id, jobs.incarnation, jobs.execution, jobs.seq, jobs.queue_no,
     jobs.attempt, jobs.lost, jobs.created_ms, :now_ms, jobs.session,
     substr(:bodies, dead.value ->> 5, dead.value ->> 6), jobs.policy, jobs.input
-FROM json_each(:rows) AS dead
+FROM (SELECT value FROM json_each(:rows) LIMIT -1) AS dead
 CROSS JOIN jobs
 WHERE jobs.part = dead.value ->> 0
   AND jobs.instance_id = dead.value ->> 1

@@ -8,5 +8,6 @@ WHERE (instance_id, incarnation, execution, part) IN (
         CAST(value ->> 2 AS INTEGER),
         CAST(value ->> 3 AS INTEGER),
         CAST(value ->> 0 AS INTEGER)
-    FROM json_each(:keys)
+    FROM (SELECT value FROM json_each(:keys) LIMIT -1)
+    WHERE true
 );

@@ -9,5 +9,6 @@ WHERE (instance_id, incarnation, execution, seq, part) IN (
         CAST(value ->> 3 AS INTEGER),
         CAST(value ->> 4 AS INTEGER),
         CAST(value ->> 0 AS INTEGER)
-    FROM json_each(:keys)
+    FROM (SELECT value FROM json_each(:keys) LIMIT -1)
+    WHERE true
 );

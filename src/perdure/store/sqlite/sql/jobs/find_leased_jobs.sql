@@ -2,7 +2,7 @@
 -- Params: leases, JSON [[part, instance_id, incarnation, execution, seq, token], ...].
 -- Returns: one JSON text, [index of the lease, ...].
 SELECT json_group_array(held.key)
-FROM json_each(:leases) AS held
+FROM (SELECT key, value FROM json_each(:leases) LIMIT -1) AS held
 CROSS JOIN jobs
 WHERE jobs.part = held.value ->> 0
   AND jobs.instance_id = held.value ->> 1

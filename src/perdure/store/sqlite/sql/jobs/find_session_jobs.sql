@@ -32,4 +32,5 @@ SELECT json_group_array(json((
         LIMIT :limit
     )
 )))
-FROM json_each(:sessions) AS wanted;
+FROM (SELECT value FROM json_each(:sessions) LIMIT -1) AS wanted
+WHERE true;

@@ -11,4 +11,5 @@ SELECT
     value ->> 7, value ->> 8, value ->> 9, 0, :now_ms, value ->> 10,
     substr(:bodies, value ->> 11, value ->> 12), substr(:bodies, value ->> 13, value ->> 14),
     value ->> 15
-FROM json_each(:rows);
+FROM (SELECT value FROM json_each(:rows) LIMIT -1)
+WHERE true;

@@ -7,7 +7,7 @@ SET token = :token,
     visible_at_ms = :until_ms,
     attempt = jobs.attempt + 1,
     lost = jobs.lost + (jobs.token <> 0)
-FROM json_each(:keys) AS claimed
+FROM (SELECT value FROM json_each(:keys) LIMIT -1) AS claimed
 WHERE jobs.part = claimed.value ->> 0
   AND jobs.instance_id = claimed.value ->> 1
   AND jobs.incarnation = claimed.value ->> 2

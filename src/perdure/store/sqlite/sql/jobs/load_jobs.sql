@@ -8,7 +8,7 @@ SELECT json_group_array(json_array(
     iif(jobs.failures IS NULL, NULL, hex(jobs.failures)),
     jobs.session
 ))
-FROM json_each(:keys) AS wanted
+FROM (SELECT key, value FROM json_each(:keys) LIMIT -1) AS wanted
 CROSS JOIN jobs
 WHERE jobs.part = wanted.value ->> 0
   AND jobs.instance_id = wanted.value ->> 1

@@ -17,7 +17,7 @@ SELECT
     CAST(group_concat(jobs.policy, '') AS BLOB),
     CAST(group_concat(jobs.input, '') AS BLOB),
     CAST(group_concat(jobs.details, '') AS BLOB)
-FROM json_each(:keys) AS wanted
+FROM (SELECT key, value FROM json_each(:keys) LIMIT -1) AS wanted
 CROSS JOIN jobs
 CROSS JOIN definitions
 LEFT JOIN live

@@ -3,7 +3,7 @@
 -- until_ms. Returns: nothing.
 UPDATE jobs
 SET visible_at_ms = :until_ms
-FROM json_each(:leases) AS held
+FROM (SELECT value FROM json_each(:leases) LIMIT -1) AS held
 WHERE jobs.part = held.value ->> 0
   AND jobs.instance_id = held.value ->> 1
   AND jobs.incarnation = held.value ->> 2

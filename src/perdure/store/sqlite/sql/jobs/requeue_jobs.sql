@@ -8,7 +8,7 @@ SET token = 0,
     attempt = requeued.value ->> 6,
     failures = substr(:bodies, requeued.value ->> 7, requeued.value ->> 8),
     details = coalesce(substr(:bodies, requeued.value ->> 9, requeued.value ->> 10), jobs.details)
-FROM json_each(:rows) AS requeued
+FROM (SELECT value FROM json_each(:rows) LIMIT -1) AS requeued
 WHERE jobs.part = requeued.value ->> 0
   AND jobs.instance_id = requeued.value ->> 1
   AND jobs.incarnation = requeued.value ->> 2

@@ -10,7 +10,7 @@ SELECT
     dead_jobs.part, dead_jobs.instance_id, dead_jobs.incarnation, dead_jobs.execution,
     dead_jobs.seq, dead_jobs.queue_no, :now_ms, 0, 0, 0, dead_jobs.created_ms,
     dead_jobs.session, dead_jobs.policy, dead_jobs.input, 1
-FROM json_each(:keys) AS wanted
+FROM (SELECT value FROM json_each(:keys) LIMIT -1) AS wanted
 CROSS JOIN dead_jobs
 WHERE dead_jobs.part = wanted.value ->> 0
   AND dead_jobs.instance_id = wanted.value ->> 1

@@ -6,7 +6,8 @@ UPDATE jobs
 SET visible_at_ms = CASE jobs.token WHEN 0 THEN :now_ms + found.rest_ms ELSE :until_ms END
 FROM (
     SELECT given.value, given.value ->> 7 AS rest_ms
-    FROM json_each(:rows) AS given
+    FROM (SELECT value FROM json_each(:rows) LIMIT -1) AS given
+    WHERE true
 ) AS found
 WHERE jobs.part = found.value ->> 0
   AND jobs.instance_id = found.value ->> 1

@@ -14,7 +14,8 @@ FROM (
               AND history.execution = wanted.value ->> 3
               AND history.seq > wanted.value ->> 4
         ) AS seq
-    FROM json_each(:keys) AS wanted
+    FROM (SELECT key, value FROM json_each(:keys) LIMIT -1) AS wanted
+    WHERE true
 )
 WHERE seq IS NOT NULL
 ORDER BY place;

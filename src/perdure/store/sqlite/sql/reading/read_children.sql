@@ -2,7 +2,7 @@
 -- Params: keys, JSON [[part, instance_id], ...]. Returns: one JSON text, [[created_ms,
 -- instance_id], ...], in any order.
 SELECT json_group_array(json_array(children.created_ms, children.instance_id))
-FROM json_each(:keys) AS wanted
+FROM (SELECT value FROM json_each(:keys) LIMIT -1) AS wanted
 CROSS JOIN instances AS parents
 CROSS JOIN instances AS children INDEXED BY instances_by_parent
 WHERE parents.part = wanted.value ->> 0

@@ -15,7 +15,7 @@ FROM (
         history.body,
         row_number() OVER reading AS position,
         sum(length(history.body)) OVER reading - length(history.body) AS bytes_before
-    FROM json_each(:keys) AS wanted
+    FROM (SELECT key, value FROM json_each(:keys) LIMIT -1) AS wanted
     CROSS JOIN history
     WHERE history.part = wanted.value ->> 0
       AND history.instance_id = wanted.value ->> 1

@@ -16,7 +16,7 @@ WITH found AS MATERIALIZED (
             AND live.last_commit <> wanted.value ->> 5
             AND live.next_seq >= wanted.value ->> 4 AS has_moved,
         live.*
-    FROM json_each(:keys) AS wanted
+    FROM (SELECT key, value FROM json_each(:keys) LIMIT -1) AS wanted
     CROSS JOIN live
     WHERE live.part = wanted.value ->> 0
       AND live.instance_id = wanted.value ->> 1

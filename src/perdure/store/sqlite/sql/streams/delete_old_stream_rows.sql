@@ -9,7 +9,8 @@ WHERE (instance_id, stream, last_index, part) IN (
         CAST(value ->> 2 AS TEXT),
         CAST(value ->> 3 AS INTEGER),
         CAST(value ->> 0 AS INTEGER)
-    FROM json_each(:keys)
+    FROM (SELECT value FROM json_each(:keys) LIMIT -1)
+    WHERE true
 )
   AND EXISTS (
       SELECT 1

@@ -2,7 +2,7 @@
 -- Params: keys, JSON [[part, instance_id, stream, after_index], ...].
 -- Returns: one JSON text, [index of the key, ...].
 SELECT json_group_array(wanted.key)
-FROM json_each(:keys) AS wanted
+FROM (SELECT key, value FROM json_each(:keys) LIMIT -1) AS wanted
 WHERE EXISTS (
         SELECT 1
         FROM perdure_streams AS sent

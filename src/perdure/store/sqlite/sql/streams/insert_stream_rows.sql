@@ -9,7 +9,7 @@ SELECT
     value ->> 0, value ->> 1, value ->> 2, heads.next_index - (value ->> 3), value ->> 4,
     value ->> 5, value ->> 6, value ->> 7, value ->> 8, value ->> 9, value ->> 10,
     substr(:bodies, value ->> 11, value ->> 12)
-FROM json_each(:rows)
+FROM (SELECT value FROM json_each(:rows) LIMIT -1)
 CROSS JOIN perdure_stream_heads AS heads
 WHERE heads.part = value ->> 0
   AND heads.instance_id = value ->> 1

@@ -11,14 +11,14 @@ WHERE token <> 0
         heads.stream,
         CAST(value ->> 2 AS INTEGER),
         CAST(value ->> 0 AS INTEGER)
-    FROM json_each(:keys)
+    FROM (SELECT value FROM json_each(:keys) LIMIT -1)
     CROSS JOIN perdure_stream_heads AS heads
     WHERE heads.part = CAST(value ->> 0 AS INTEGER)
       AND heads.instance_id = CAST(value ->> 1 AS TEXT)
 )
   AND EXISTS (
     SELECT 1
-    FROM json_each(:keys)
+    FROM (SELECT value FROM json_each(:keys) LIMIT -1)
     WHERE value ->> 1 = perdure_streams.instance_id
       AND value ->> 2 = perdure_streams.token
       AND value ->> 3 = perdure_streams.execution

@@ -12,7 +12,7 @@ SET execution = ended.value ->> 3,
     output = substr(:bodies, ended.value ->> 10, ended.value ->> 11),
     updated_ms = :now_ms,
     ended_ms = :now_ms
-FROM json_each(:rows) AS ended
+FROM (SELECT value FROM json_each(:rows) LIMIT -1) AS ended
 WHERE instances.part = ended.value ->> 0
   AND instances.instance_id = ended.value ->> 1
   AND instances.incarnation = ended.value ->> 2

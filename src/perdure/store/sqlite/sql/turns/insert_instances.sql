@@ -8,4 +8,5 @@ INSERT INTO instances (
 SELECT
     value ->> 0, value ->> 1, value ->> 2, 1, value ->> 3, 'running', value ->> 4, value ->> 4,
     value ->> 5, value ->> 6, 0, substr(:bodies, value ->> 7, value ->> 8)
-FROM json_each(:rows);
+FROM (SELECT value FROM json_each(:rows) LIMIT -1)
+WHERE true;

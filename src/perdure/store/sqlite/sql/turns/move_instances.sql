@@ -6,7 +6,7 @@ SET execution = moved.value ->> 3,
     definition_no = moved.value ->> 4,
     input = coalesce(substr(:bodies, moved.value ->> 5, moved.value ->> 6), instances.input),
     updated_ms = :now_ms
-FROM json_each(:rows) AS moved
+FROM (SELECT value FROM json_each(:rows) LIMIT -1) AS moved
 WHERE instances.part = moved.value ->> 0
   AND instances.instance_id = moved.value ->> 1
   AND instances.incarnation = moved.value ->> 2

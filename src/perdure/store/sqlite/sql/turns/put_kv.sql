@@ -5,7 +5,7 @@ INSERT INTO kv (part, instance_id, key, updated_ms, value)
 SELECT
     value ->> 0, value ->> 1, value ->> 2, value ->> 3,
     substr(:bodies, value ->> 4, value ->> 5)
-FROM json_each(:rows)
+FROM (SELECT value FROM json_each(:rows) LIMIT -1)
 WHERE true
 ON CONFLICT (part, instance_id, key) DO UPDATE SET
     updated_ms = excluded.updated_ms,

@@ -12,7 +12,7 @@ SELECT
     value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4, value ->> 5, value ->> 6,
     value ->> 7, value ->> 8, value ->> 9, value ->> 10, value ->> 11, value ->> 12, value ->> 13,
     value ->> 14
-FROM json_each(:rows)
+FROM (SELECT value FROM json_each(:rows) LIMIT -1)
 WHERE true
 ON CONFLICT (part, instance_id) DO UPDATE SET
     definition_no = excluded.definition_no,

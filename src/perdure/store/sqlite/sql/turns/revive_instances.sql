@@ -7,7 +7,7 @@ SET status = 'running',
     reason = NULL,
     output = NULL,
     updated_ms = :now_ms
-FROM json_each(:keys) AS revived
+FROM (SELECT value FROM json_each(:keys) LIMIT -1) AS revived
 WHERE instances.part = revived.value ->> 0
   AND instances.instance_id = revived.value ->> 1
   AND instances.incarnation = revived.value ->> 2;

@@ -6,34 +6,36 @@
 -- waits for its lease.
 UPDATE jobs
 SET visible_at_ms = :now_ms
-FROM json_each((
-    SELECT json_group_array(json_array(part, instance_id, incarnation, execution, seq))
-    FROM (
-        SELECT leased.part, leased.instance_id, leased.incarnation, leased.execution, leased.seq
-        FROM definitions
-        CROSS JOIN jobs AS leased INDEXED BY jobs_by_time
-        WHERE leased.queue_no = definitions.definition_no
-          AND leased.session IS NULL
-          AND leased.visible_at_ms > :now_ms
-          AND leased.visible_at_ms <= :until_ms
-          AND leased.token <> 0
-          AND leased.worker_id = :worker_id
-        UNION ALL
-        SELECT leased.part, leased.instance_id, leased.incarnation, leased.execution, leased.seq
-        FROM sessions INDEXED BY sessions_by_owner
-        CROSS JOIN definitions
-        CROSS JOIN jobs AS leased INDEXED BY jobs_by_session
-        WHERE sessions.owner = :worker_id
-          AND definitions.kind = 'activity'
-          AND leased.queue_no = definitions.definition_no
-          AND leased.session = sessions.session
-          AND leased.session IS NOT NULL
-          AND leased.visible_at_ms > :now_ms
-          AND leased.visible_at_ms <= :until_ms
-          AND leased.token <> 0
-          AND leased.worker_id = :worker_id
-    )
-)) AS held
+FROM (
+    SELECT value FROM json_each((
+        SELECT json_group_array(json_array(part, instance_id, incarnation, execution, seq))
+        FROM (
+            SELECT leased.part, leased.instance_id, leased.incarnation, leased.execution, leased.seq
+            FROM definitions
+            CROSS JOIN jobs AS leased INDEXED BY jobs_by_time
+            WHERE leased.queue_no = definitions.definition_no
+              AND leased.session IS NULL
+              AND leased.visible_at_ms > :now_ms
+              AND leased.visible_at_ms <= :until_ms
+              AND leased.token <> 0
+              AND leased.worker_id = :worker_id
+            UNION ALL
+            SELECT leased.part, leased.instance_id, leased.incarnation, leased.execution, leased.seq
+            FROM sessions INDEXED BY sessions_by_owner
+            CROSS JOIN definitions
+            CROSS JOIN jobs AS leased INDEXED BY jobs_by_session
+            WHERE sessions.owner = :worker_id
+              AND definitions.kind = 'activity'
+              AND leased.queue_no = definitions.definition_no
+              AND leased.session = sessions.session
+              AND leased.session IS NOT NULL
+              AND leased.visible_at_ms > :now_ms
+              AND leased.visible_at_ms <= :until_ms
+              AND leased.token <> 0
+              AND leased.worker_id = :worker_id
+        )
+    )) LIMIT -1
+) AS held
 WHERE jobs.part = held.value ->> 0
   AND jobs.instance_id = held.value ->> 1
   AND jobs.incarnation = held.value ->> 2
