@@ -57,7 +57,7 @@ AT_ONCE = sorted(({*WRITES} & {*NAMES} | {"insert_live"}) - NEVER_AT_ONCE)
 SEARCHES = r"Open(Read|Write)|Seek\w+|Rewind|Last|VFilter|Idx[GL][ET]|(Not)?Found|No\w+"
 """Operations of SQLite's machine that say what is searched, and how."""
 VALUE = 1
-"""Which column of `json_each` is the value; it is made anew each time it is asked for (record 83)."""
+"""Which column of `json_each` is the value, made anew each time it is asked for (record 83)."""
 CODE = "\n".join(
     file.read_text(encoding="utf-8")
     for package in (PACKAGE, "perdure.store.sql", "perdure.store.within")
