@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import re
 import sqlite3
 import subprocess
 import sys
@@ -44,23 +45,23 @@ def url(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     program = [sys.executable, "-m", "tests.engine.upgrading", url]
     filled = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert filled.returncode == -9, filled.stderr
-    take_back(url)
+    take_back(url, after=1)
     return url
 
 
-def take_back(url: str) -> None:
+MADE = re.compile(r"^CREATE (?:UNIQUE )?(TABLE|INDEX|FUNCTION)\s+(?:perdure\.)?(\w+)", re.MULTILINE)
+
+
+def take_back(url: str, *, after: int) -> None:
+    """Take away what the migrations behind one have made, so that they are missing again."""
+    later = [one for one in read_migrations(POSTGRES) if one.number > after]
+    made = [found for one in later for found in MADE.findall(one.script)]
+    assert made
     with psycopg.connect(url, autocommit=True) as connection:
-        later = connection.execute(
-            "SELECT tablename FROM pg_tables WHERE schemaname = 'perdure' AND tablename LIKE"
-            " 'perdure\\_%'"
-        ).fetchall()
-        assert later
-        for (name,) in later:
-            connection.execute(
-                sql.SQL("DROP TABLE perdure.{} CASCADE").format(sql.Identifier(name))
-            )
-        connection.execute("DROP FUNCTION perdure.claim_1")
-        connection.execute("DELETE FROM perdure.migrations WHERE migration_no > 1")
+        for kind, name in reversed(made):
+            drop = sql.SQL("DROP {} perdure.{}")
+            connection.execute(drop.format(sql.SQL(kind), sql.Identifier(name)))
+        connection.execute("DELETE FROM perdure.migrations WHERE migration_no > %s", [after])
 
 
 def applied(url: str) -> list[int]:

@@ -11,7 +11,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 
 from perdure import Engine, Retention, Tally
@@ -19,7 +18,7 @@ from perdure.store.migrate import read_migrations
 from perdure.store.postgres.connection import PACKAGE as POSTGRES
 from perdure.store.sqlite.database import PACKAGE as SQLITE
 from tests.engine.stage import Stage, options
-from tests.engine.test_upgrade import ROOT, WITHIN, applied
+from tests.engine.test_upgrade import ROOT, WITHIN, applied, take_back
 from tests.engine.upgrading_everyday import (
     CODE,
     IS_FILLING,
@@ -58,9 +57,7 @@ def url(store_kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
     program = [sys.executable, "-m", "tests.engine.upgrading_everyday", url]
     filled = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, timeout=100)
     assert filled.returncode == -9, filled.stderr
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP FUNCTION perdure.claim_1")
-        connection.execute("DELETE FROM perdure.migrations WHERE migration_no > 3")
+    take_back(url, after=3)
     return url
 
 
