@@ -7,6 +7,11 @@ Nothing here waits, and nothing here draws lots: that is the caller's.
 
 from __future__ import annotations
 
+LOOK_MIN_S = 0.005
+LOOK_MAX_S = 0.25
+"""Pauses between two looks for news of an instance that a caller waits for, while no sign of it
+comes."""
+
 MAX_DOUBLINGS = 10
 """How often `pause_after` doubles at most: a count of tries in vain may rise for ever."""
 

@@ -10,10 +10,10 @@ from datetime import timedelta
 import pytest
 
 from perdure import Client, Defined, Engine, Retry, Signal, activity, orchestration
-from perdure.client.acting.bulk_acts import LIVE, BulkAct, act_on_all
+from perdure.client.acting.bulk_acts import BulkAct, act_on_all
 from perdure.client.histories.points import at_event
 from perdure.errors import PartlyDoneError, UnexpectedCountError, UsageError
-from perdure.model.instances import InstanceRow, Status
+from perdure.model.instances import LIVE, InstanceRow, Status
 from perdure.store.contents import Inspectable
 from tests.engine.stage import Stage, is_waiting, options, until
 from tests.sizes import IS_FULL

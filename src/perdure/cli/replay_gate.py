@@ -19,9 +19,7 @@ from perdure.client.reading.info import event_of
 from perdure.errors import InstanceNotFoundError, NondeterminismError, NotRegisteredError
 from perdure.limits import PAGE_MAX
 from perdure.model.histories.unreadable import UnreadableEventError
-from perdure.model.instances import Status
-
-LIVE = (Status.RUNNING, Status.BLOCKED, Status.PARKED)
+from perdure.model.instances import LIVE
 
 
 class GateResult(NamedTuple):

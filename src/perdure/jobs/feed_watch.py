@@ -11,16 +11,12 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from perdure.backoff import GrowingPause
+from perdure.backoff import LOOK_MAX_S, LOOK_MIN_S, GrowingPause
 from perdure.errors import StoreError
 from perdure.model.hints import Hint
 from perdure.store.base import Store
 
 logger = logging.getLogger(__name__)
-
-LOOK_MIN_S = 0.005
-LOOK_MAX_S = 0.25
-"""How long to wait for a sign of change before looking anyway."""
 
 PAGE = 500
 """Events that one look reads at a time."""

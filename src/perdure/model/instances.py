@@ -46,6 +46,11 @@ class Status(StrEnum):
 _TERMINAL = {Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.TERMINATED}
 _HELD = {Status.BLOCKED, Status.PARKED}
 
+LIVE = tuple(status for status in Status if not status.is_terminal)
+"""Of instances that have not ended, held ones among them."""
+HELD = tuple(status for status in Status if status.is_held)
+ENDED = tuple(status for status in Status if status.is_terminal)
+
 
 DECIDER = "decider"
 """The kind of definition whose instances have business keys, snapshots and a place in the feed."""

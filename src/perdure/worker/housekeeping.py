@@ -31,7 +31,7 @@ from perdure.clock_watch import LASTS_MS, jumps, steady_ms
 from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts, Expiry, InstanceFilter, PageMark
 from perdure.model.histories.paging import PAGE as PAGE_OF_ITEMS
-from perdure.model.instances import DefinitionKey, InstanceRow, Status, is_own_root
+from perdure.model.instances import ENDED, DefinitionKey, InstanceRow, Status, is_own_root
 from perdure.model.options import Retention, WorkerOptions
 from perdure.store.base import Store
 from perdure.telemetry import Metrics
@@ -68,8 +68,6 @@ STEADY_IF_FAR_MS = 24 * 3_600_000
 
 PAUSE_S = 1.0
 """Pause between rounds while there is more to do."""
-
-ENDED = tuple(status for status in Status if status.is_terminal)
 
 UNNEEDED = (Status.COMPLETED, Status.CANCELLED)
 """How pages of `for_each` have ended that no person will look at."""

@@ -27,13 +27,9 @@ from perdure.client.reading.lists import InstanceQuery
 from perdure.errors import PartlyDoneError, PerdureError, StoreError, UsageError
 from perdure.ids import fresh_name
 from perdure.limits import BULK_MAX
-from perdure.model.instances import Status
+from perdure.model.instances import ENDED, HELD, LIVE, Status
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-LIVE = tuple(one for one in Status if not one.is_terminal)
-ENDED = tuple(one for one in Status if one.is_terminal)
-HELD = (Status.BLOCKED, Status.PARKED)
 
 
 class Act(NamedTuple):

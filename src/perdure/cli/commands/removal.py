@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import click
 
 from perdure.cli.chosen import choose, confirm_what, where_option
-from perdure.cli.commands.act import ENDED, Act, do_act
+from perdure.cli.commands.act import Act, do_act
 from perdure.cli.forms import Column, Listing, json_line
 from perdure.cli.opening import ask
 from perdure.cli.options import form_options, store_option
@@ -22,6 +22,7 @@ from perdure.client.reading.lists import InstanceQuery, ended_roots
 from perdure.errors import UsageError
 from perdure.limits import BULK_MAX
 from perdure.model.admin import DeletedCounts
+from perdure.model.instances import ENDED
 
 # ------------------------------------------------------------------------ delete
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar, Unpack
 
 from perdure.authoring.signal import Signal
-from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE, BulkAct, act_on_all
+from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED, BulkAct, act_on_all
 from perdure.client.acting.sending import signal_delivery
 from perdure.client.histories.points import Point, check_point
 from perdure.client.reading.dead_jobs import find_dead_jobs
@@ -13,7 +13,7 @@ from perdure.client.reading.lists import InstanceQuery
 from perdure.codec import check_id, check_text
 from perdure.ids import fresh_name
 from perdure.model.histories.events import CancelRequested, write_event
-from perdure.model.instances import InstanceRow, Status
+from perdure.model.instances import HELD, LIVE, InstanceRow, Status
 from perdure.model.jobs import JobKey
 from perdure.model.messages import Delivery, DeliveryStatus
 

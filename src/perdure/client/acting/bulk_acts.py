@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 AT_ONCE = 100
 """How many instances are acted on at the same time: their writes share transactions."""
 
-LIVE = tuple(one for one in Status if not one.is_terminal)
 FAILED_OR_STOPPED = (Status.FAILED, Status.CANCELLED, Status.TERMINATED)
-HELD = tuple(one for one in Status if one.is_held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from perdure.errors import (
 )
 from perdure.limits import PAGE_MAX
 from perdure.model.admin import DeletedCounts, InstanceFilter, PageMark
-from perdure.model.instances import InstanceRow, Status, is_own_root
+from perdure.model.instances import ENDED, InstanceRow, is_own_root
 from perdure.store.base import Store
 
 MAX_TRIES = 100
@@ -30,8 +30,6 @@ MAX_TRIES = 100
 
 TREES_AT_ONCE = 100
 """How many trees a bulk deletion removes in one transaction."""
-
-ENDED = tuple(status for status in Status if status.is_terminal)
 
 
 class Removal:

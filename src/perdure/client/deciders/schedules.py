@@ -36,7 +36,7 @@ from perdure.limits import PAGE_MAX
 from perdure.model.admin import InstanceFilter, PageMark
 from perdure.model.builtins import SCHEDULE
 from perdure.model.histories.slot import Slot
-from perdure.model.instances import Status
+from perdure.model.instances import LIVE
 from perdure.model.option_types import check_choice
 
 if TYPE_CHECKING:
@@ -50,8 +50,6 @@ UPCOMING = 5
 
 READ_AT_ONCE = 50
 """How many schedules are read at the same time for a list."""
-
-LIVE = tuple(status for status in Status if not status.is_terminal)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from perdure.backoff import GrowingPause
+from perdure.backoff import LOOK_MAX_S, LOOK_MIN_S, GrowingPause
 from perdure.client.reading.outcomes import outcome_in
 from perdure.client.reading.questions import RowQuestions
 from perdure.errors import InstanceNotFoundError, StoreError
@@ -30,9 +30,6 @@ from perdure.turns.endings import Endings
 
 logger = logging.getLogger(__name__)
 
-LOOK_MIN_S = 0.005
-LOOK_MAX_S = 0.25
-"""Pauses between two looks, while the store is not told of changes."""
 GAP_S = 0.0005
 REST = 3
 """Between two looks, at least, and how many times as long as the first of them took."""

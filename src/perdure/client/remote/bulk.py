@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from perdure.authoring.signal import Signal
-from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE, check_filter
+from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED, check_filter
 from perdure.client.acting.sending import signal_value
 from perdure.client.histories.points import Point, check_point, point_parts
 from perdure.client.reading.as_json import shown_time
@@ -16,7 +16,7 @@ from perdure.client.remote.connection import encoded
 from perdure.client.remote.values import conditions
 from perdure.codec import check_id
 from perdure.errors import PartlyDoneError
-from perdure.model.instances import Status
+from perdure.model.instances import HELD, LIVE, Status
 
 if TYPE_CHECKING:
     from perdure.client.remote.client import RemoteClient

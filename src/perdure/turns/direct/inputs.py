@@ -7,7 +7,7 @@ import time
 import msgspec
 
 from perdure.authoring.deciders.decider_definition import SEPARATOR
-from perdure.backoff import GrowingPause
+from perdure.backoff import LOOK_MAX_S, LOOK_MIN_S, GrowingPause
 from perdure.core.deciders.answers import DirectInput, read_receipt
 from perdure.core.deciders.fingerprints import check_same, fingerprint
 from perdure.core.deciders.turn import start_of
@@ -25,10 +25,6 @@ from perdure.model.instances import NewInstance, Status
 from perdure.model.messages import DeliveryStatus
 from perdure.store.base import Store
 from perdure.store.hearing import Hearing
-
-LOOK_MIN_S = 0.005
-LOOK_MAX_S = 0.25
-"""How often to look for what became of an input."""
 
 BLOCKED_WITHIN_S = 1.0
 """How long an instance may be blocked while an input is waited for: other code may come at once."""

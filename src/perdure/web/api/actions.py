@@ -10,7 +10,7 @@ import msgspec
 
 from perdure.authoring.orchestration import Orchestration
 from perdure.authoring.signal import Signal
-from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED, HELD, LIVE
+from perdure.client.acting.bulk_acts import FAILED_OR_STOPPED
 from perdure.client.acting.sending import signal_delivery
 from perdure.client.acting.start_and_ask import begin_with_signal
 from perdure.client.client import Client
@@ -21,7 +21,7 @@ from perdure.errors import PartlyDoneError, UnexpectedCountError, UsageError
 from perdure.ids import fresh_name
 from perdure.limits import BULK_MAX, PAGE_MAX
 from perdure.model.admin import DeletedCounts
-from perdure.model.instances import Status
+from perdure.model.instances import HELD, LIVE, Status
 from perdure.model.options import IfExists
 from perdure.web.api.instances import CountQuery, conditions, handle_of
 from perdure.web.api.repair import PointBody, point_of
