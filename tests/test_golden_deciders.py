@@ -104,7 +104,7 @@ def check_end(execution: DeciderExecution, record: Record) -> None:
     facts = record.facts
     state = execution.definition.state.encode(execution.state, "state")
     assert json.loads(state) == facts["state"]
-    assert execution.domain_version == facts["version"]
+    assert execution.fold.version == facts["version"]
     assert list(execution.open) == facts["open"]
     assert dict(execution.timers) == facts["timers"]
     assert execution.digest().hex() == facts["digest"]
@@ -153,7 +153,7 @@ def test_changed_code_folds_what_it_was_changed_for(record: Record, program: str
     execution.replay(record.history)
 
     assert execution.state == {"piece": record.facts["state"]}
-    assert execution.domain_version == record.facts["version"]
+    assert execution.fold.version == record.facts["version"]
 
 
 def test_every_world_has_its_file_and_every_file_its_world() -> None:

@@ -46,7 +46,7 @@ def record_decider(golden: GoldenDecider) -> dict[str, Any]:
         "open": list(execution.open),
         "timers": dict(sorted(execution.timers.items())),
         "state": json.loads(definition.state.encode(execution.state, "state")),
-        "version": execution.domain_version,
+        "version": execution.fold.version,
         "digest": execution.digest().hex(),
         "events": as_json(world.history),
     }

@@ -265,7 +265,7 @@ def facts(execution: DeciderExecution) -> dict[str, Any]:
     """Return all that an execution knows, for comparisons."""
     return {
         "state": execution.state,
-        "version": execution.domain_version,
+        "version": execution.fold.version,
         "last_seq": execution.last_seq,
         "digest": execution.digest(),
         "terminal": execution.notes.terminal,

@@ -156,7 +156,7 @@ def test_a_state_too_large_for_a_snapshot_does_no_harm(caplog: pytest.LogCapture
     desk.execute_all(*[Take("x" * 800_000, 1) for _ in range(3)])
 
     assert desk.snapshots == []
-    assert desk.execution.domain_version == 3
+    assert desk.execution.fold.version == 3
     assert "cannot be kept as a snapshot" in caplog.text
 
 

@@ -12,7 +12,7 @@ from perdure import Accepted, Every, Orchestration, Rejected, Schedule
 from perdure.authoring.schedules import facts
 from perdure.authoring.schedules.decider import ScheduleDecider
 from perdure.authoring.schedules.facts import ScheduleState
-from perdure.authoring.schedules.spec import jitter_of, next_slot
+from perdure.authoring.schedules.spec import jitter_of, slots_after
 from perdure.limits import (
     MAX_BACKFILL_SLOTS,
     MAX_BACKFILLS,
@@ -132,8 +132,7 @@ def test_jitter_delays_the_start_and_not_the_slot() -> None:
     case.tick(1)
 
     [child] = case.desk.turns[-1].children
-    slot = next_slot(case.schedule.spec, BASE_MS)
-    assert slot is not None
+    slot = next(slots_after(case.schedule.spec, BASE_MS))
     jitter_ms = jitter_of("hourly", slot, case.schedule.spec)
     assert 0 < jitter_ms <= 600_000
     assert child.instance.visible_at_ms == BASE_MS + HOUR_MS + jitter_ms

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Coroutine
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from perdure.authoring.scope import current_scope
 
@@ -12,11 +12,6 @@ A = TypeVar("A")
 B = TypeVar("B")
 C = TypeVar("C")
 D = TypeVar("D")
-
-First: TypeAlias = tuple[Literal[0], A]
-Second: TypeAlias = tuple[Literal[1], B]
-Third: TypeAlias = tuple[Literal[2], C]
-Fourth: TypeAlias = tuple[Literal[3], D]
 
 
 @overload

@@ -24,7 +24,6 @@ Scope: TypeAlias = Literal["read", "write", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 
 TOKEN_PREFIX = "pdr_"
-SHOWN_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -111,11 +111,6 @@ def slots_after(spec: ScheduleSpec, after_ms: int) -> Iterator[SlotTime]:
             yield slot
 
 
-def next_slot(spec: ScheduleSpec, after_ms: int) -> SlotTime | None:
-    """Return the first slot behind a time; None if there is no more."""
-    return next(slots_after(spec, after_ms), None)
-
-
 def newest_slot(spec: ScheduleSpec, after_ms: int, until_ms: int) -> SlotTime | None:
     """Return the last slot behind a time and not behind another.
 

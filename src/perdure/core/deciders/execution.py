@@ -176,11 +176,6 @@ class DeciderExecution:
         return self.fold.state
 
     @property
-    def domain_version(self) -> int:
-        """How many events there are."""
-        return self.fold.version
-
-    @property
     def last_seq(self) -> int:
         """Number of its newest event."""
         return self.notes.last_seq

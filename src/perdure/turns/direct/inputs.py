@@ -202,10 +202,3 @@ def check_decider(name: str, instance_id: str, kind: str, found: str) -> None:
             f"as {kind} {found!r}, not as an instance of decider {name!r}",
             advice=f"ids that begin with {name + SEPARATOR!r} belong to that decider",
         )
-
-
-def as_message(tag: str, data: bytes, *, input_id: str, correlation: str, cause: str) -> InputTaken:
-    """Return an input as the message that it is queued as."""
-    return InputTaken(
-        tag=tag, input=msgspec.Raw(data), input_id=input_id, cause=cause, correlation=correlation
-    )
