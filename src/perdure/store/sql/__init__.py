@@ -1,11 +1,26 @@
 """What the two databases share: a batch is decided in memory, statements are run by name.
 
-store       the contract's methods          batch       one transaction for a batch
-rows        load what a batch touches       commit      decide, in memory
-flush       write what was decided          claims      leases
-reading     read-only questions             packing     many rows in one statement
-connection  what is asked of a database     row_types   what the values of rows are called
-statement_files  where a statement is found
-projection_sql   a projection's own statements
-remembered_rows  what a writer need not load
+store             the contract's methods
+admin             those that people use
+deciders          those that deciders and projections use
+stream_store      those that streams use
+commits/          batches: load rows, decide, write what was accepted
+questions/        what is only read
+claims            leases on turns and jobs
+claimed_messages  what a claim brings along of an instance
+claimed_jobs      what it brings along of a job
+job_leases        jobs that run: renewed, lost, what they say
+sessions          which worker has which session
+worker_rows       what is stored of workers
+definitions       numbers for definitions
+repair            what a person does to jobs and messages
+removal           what is not needed any more
+event_removal     events that a decider does not keep
+stranded          what a wrong clock has left behind
+twice             the answer to what was run a second time
+locking           locks outside a commit
+connection        what is asked of a database
+packing           many rows in one statement
+statement_files   where a statement is found
+projection_sql    a projection's own statements
 """
