@@ -128,6 +128,20 @@ def test_the_architecture_page_fits_its_limit() -> None:
     assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 200
 
 
+def test_the_architecture_page_names_every_table() -> None:
+    tables = (ROOT / "ARCHITECTURE.md").read_text().partition("## Tables\n")[2]
+    tables = tables.partition("\n## ")[0]
+    schemas = [SRC / "store/sqlite/schema.sql", *(SRC / "store/postgres/migrations").glob("*.sql")]
+    made = {
+        name
+        for schema in schemas
+        for name in re.findall(r"^CREATE TABLE (?:perdure\.)?(\w+)", schema.read_text(), re.M)
+    }
+
+    assert len(made) > 20
+    assert sorted(name for name in made if f"`{name}`" not in tables) == []
+
+
 def test_decision_records_fit_one_page() -> None:
     for record in (ROOT / "docs/decisions").glob("*.md"):
         assert len(record.read_text().splitlines()) <= 60, record.name
