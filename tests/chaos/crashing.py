@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Self, TypeVar, cast
 from unittest.mock import patch
 
 from perdure import Engine, WorkerOptions
-from perdure.authoring.registry import Definitions
+from perdure.authoring.registry import GivenDefinitions
 from perdure.checking.invariants import check
 from perdure.clock import ManualClock, to_ms
 from perdure.core.orchestrations.execution import Execution
@@ -192,7 +192,7 @@ class HandDriven(Engine):
         options: WorkerOptions,
         ledger: Ledger,
         hung: scenario.Hung,
-        definitions: Definitions = scenario.DEFINITIONS,
+        definitions: GivenDefinitions = scenario.DEFINITIONS,
         *,
         calls: list[ClientCall],
     ) -> None:
@@ -428,7 +428,7 @@ class World:
         self,
         script: Sequence[Step] = (),
         options: WorkerOptions = OPTIONS,
-        definitions: Definitions = scenario.DEFINITIONS,
+        definitions: GivenDefinitions = scenario.DEFINITIONS,
         *,
         settles: bool = False,
         url: str = IN_MEMORY,

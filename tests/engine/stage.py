@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from perdure import Client, Engine, Handle, WorkerOptions
-from perdure.authoring.registry import Definitions
+from perdure.authoring.registry import GivenDefinitions
 from perdure.checking.invariants import check
 from perdure.client.reading.info import HistoryEvent
 from perdure.clock import Clock, system_clock, to_ms
@@ -100,7 +100,7 @@ class Stage:
 
     async def engine(
         self,
-        definitions: Definitions,
+        definitions: GivenDefinitions,
         *,
         options: WorkerOptions = OPTIONS,
         resources: Iterable[object] = (),

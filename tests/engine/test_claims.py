@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from perdure import Engine, activity, orchestration
-from perdure.authoring.registry import Definitions, activity_key
+from perdure.authoring.registry import GivenDefinitions, activity_key
 from perdure.client.reading import watch
 from perdure.errors import StoreError
 from perdure.ids import fresh_id
@@ -174,8 +174,8 @@ async def test_what_one_half_of_a_claim_has_leased_is_worked_on_though_the_other
 ) -> None:
     """Else it would be leased to us, unknown to us, until the end of the lease."""
     stage.expect_log("a loop of the worker failed and is started again: claims")
-    whole: Definitions = [doubled] if failing == "claim_turns" else [double]
-    half: Definitions = [double] if failing == "claim_turns" else [doubled]
+    whole: GivenDefinitions = [doubled] if failing == "claim_turns" else [double]
+    half: GivenDefinitions = [double] if failing == "claim_turns" else [doubled]
     client = await stage.client()
     await stage.engine(whole)
     worker = await stage.engine(half)

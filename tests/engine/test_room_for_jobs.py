@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from perdure import Accepted, Decider, Decision, Engine, Rejected, activity, orchestration
-from perdure.authoring.registry import Definitions
+from perdure.authoring.registry import GivenDefinitions
 from perdure.errors import AlreadyExistsError, DecisionTooLongError, RowError
 from perdure.jobs.slots import SlotKind
 from tests.engine.stage import Stage, options, until
@@ -84,7 +84,7 @@ async def wrong() -> None:
     await asked
 
 
-ALL: Definitions = [Boss, work, done, hasty, wrong]
+ALL: GivenDefinitions = [Boss, work, done, hasty, wrong]
 
 
 def room(engine: Engine) -> Mapping[SlotKind, int]:

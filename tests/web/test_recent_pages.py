@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from perdure import Engine
 from perdure.web import Access
-from perdure.web.access import Scope
+from perdure.web.access import AccessScope
 from perdure.web.application import app_of_site
 from perdure.web.changes import PagePace
 from perdure.web.operations import Site
@@ -173,7 +173,7 @@ async def pages(engine: Engine) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-ALL: frozenset[Scope] = frozenset({"read", "write"})
+ALL: frozenset[AccessScope] = frozenset({"read", "write"})
 
 
 LOOK = {"accept": "text/html", "if-none-match": '"old"'}

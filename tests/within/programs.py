@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure import Signal, orchestration
-from perdure.authoring.registry import Definitions
+from perdure.authoring.registry import GivenDefinitions
 from tests.engine.shop import Basket, Order, charge
 
 word = Signal("word", str)
@@ -19,4 +19,4 @@ async def listen(count: int) -> list[str]:
     return [await word.receive() for _ in range(count)]
 
 
-ALL: Definitions = [double, listen, Order, Basket, charge]
+ALL: GivenDefinitions = [double, listen, Order, Basket, charge]

@@ -51,7 +51,7 @@ class Registry:
     policy can be changed while it works.
     """
 
-    def __init__(self, definitions: Definitions = ()) -> None:
+    def __init__(self, definitions: GivenDefinitions = ()) -> None:
         """Collect definitions.
 
         Raises:
@@ -240,7 +240,7 @@ class Registry:
                     f"{self._preferred[name]} and {version}; call prefer on one of them"
                 )
 
-    def _add(self, found: _Found) -> None:
+    def _add(self, found: _Expanded) -> None:
         if isinstance(found, type):
             self._add_decider(definition_of(found))
             return
@@ -288,7 +288,9 @@ class Registry:
             )
 
 
-_Found: TypeAlias = Activity[..., Any] | Orchestration[..., Any] | type[Decider[Any, Any, Any, Any]]
+_Expanded: TypeAlias = (
+    Activity[..., Any] | Orchestration[..., Any] | type[Decider[Any, Any, Any, Any]]
+)
 Defined: TypeAlias = (
     ModuleType
     | DefinedFunction
@@ -300,7 +302,7 @@ Defined: TypeAlias = (
 )
 """What a worker can be handed: an activity, an orchestration, a decider's class, a projection or
 its class, a subscription, a schedule, a module with such things, a registry of them."""
-Definitions: TypeAlias = Defined | Iterable[Defined]
+GivenDefinitions: TypeAlias = Defined | Iterable[Defined]
 """What is handed to a worker: definitions, or one alone."""
 
 
@@ -360,7 +362,7 @@ def _schedules_in(part: object) -> Iterator[Schedule[..., Any]]:
     yield from (value for value in found if isinstance(value, Schedule))
 
 
-def _expand(definition: object) -> Iterator[_Found]:
+def _expand(definition: object) -> Iterator[_Expanded]:
     match definition:
         case Activity() | Orchestration():
             if definition.is_elsewhere:

@@ -127,7 +127,7 @@ raw_option = click.option(
 )
 
 
-class Duration(_ParamType):
+class DurationParam(_ParamType):
     """A length of time on the command line: `30s`, `1h30m`."""
 
     name = "duration"
@@ -151,7 +151,7 @@ class Duration(_ParamType):
             self.fail(str(error), param, ctx)
 
 
-DURATION = Duration()
+DURATION = DurationParam()
 
 
 def _setting_option(command: F, name: str, argument: str, metavar: str, help: str) -> F:

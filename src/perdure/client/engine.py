@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from typing import Self
 
-from perdure.authoring.registry import Definitions, Registry
+from perdure.authoring.registry import GivenDefinitions, Registry
 from perdure.client.blocking.client import BlockingClient
 from perdure.client.blocking.loop_thread import LentLoop
 from perdure.client.client import Client
@@ -33,7 +33,7 @@ class Engine(Client):
     def __init__(
         self,
         url: str,
-        definitions: Definitions,
+        definitions: GivenDefinitions,
         /,
         *,
         options: WorkerOptions | None = None,

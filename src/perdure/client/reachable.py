@@ -19,7 +19,7 @@ from perdure.authoring.deciders.decider_definition import is_concrete
 from perdure.authoring.orchestration import Orchestration
 from perdure.core.code_reading import Piece, reach
 
-Reached: TypeAlias = (
+ReachedDefinition: TypeAlias = (
     Activity[..., Any] | Orchestration[..., Any] | type[Decider[Any, Any, Any, Any]]
 )
 
@@ -27,10 +27,10 @@ MAX_PIECES = 5_000
 """How many functions are read on the way from one definition."""
 
 
-def reachable(orchestration: Orchestration[..., Any]) -> list[Reached]:
+def reachable(orchestration: Orchestration[..., Any]) -> list[ReachedDefinition]:
     """Return an orchestration and all that it needs, each once."""
-    found: dict[object, Reached] = {}
-    waiting: list[Reached] = [orchestration]
+    found: dict[object, ReachedDefinition] = {}
+    waiting: list[ReachedDefinition] = [orchestration]
     while waiting:
         one = waiting.pop(0)
         if _key(one) in found or _is_elsewhere(one):
@@ -38,7 +38,7 @@ def reachable(orchestration: Orchestration[..., Any]) -> list[Reached]:
         found[_key(one)] = one
         waiting.extend(_named_by(one))
     known = {_label(one) for one in found.values()}
-    beside: dict[tuple[str, ...], dict[object, Reached]] = {}
+    beside: dict[tuple[str, ...], dict[object, ReachedDefinition]] = {}
     for one in _definitions_in(_modules_around(found.values())):
         if _label(one) not in known and not _is_elsewhere(one):
             beside.setdefault(_label(one), {})[_key(one)] = one
@@ -47,14 +47,14 @@ def reachable(orchestration: Orchestration[..., Any]) -> list[Reached]:
     return [*found.values(), *unique]
 
 
-def _named_by(definition: Reached) -> Iterator[Reached]:
+def _named_by(definition: ReachedDefinition) -> Iterator[ReachedDefinition]:
     """Return the definitions that the code of one names, the nearest first."""
     for _, reading in reach([_code_of(definition)], limit=MAX_PIECES, follow=_is_users):
         for value in reading.named:
             yield from _definitions_of(value)
 
 
-def _definitions_of(value: object) -> Iterator[Reached]:
+def _definitions_of(value: object) -> Iterator[ReachedDefinition]:
     """Return the definition that a value is, or those that a table holds."""
     kind = type(value)  # A proxy would tell `isinstance` whatever it stands for, by running code.
     if kind is dict:
@@ -80,7 +80,7 @@ def _is_users(piece: Piece) -> bool:
     return package != "perdure" and package not in sys.stdlib_module_names
 
 
-def _modules_around(definitions: Iterable[Reached]) -> Iterator[ModuleType]:
+def _modules_around(definitions: Iterable[ReachedDefinition]) -> Iterator[ModuleType]:
     """Return the modules of definitions, and those that they import."""
     homes = {_code_of(one).__module__: None for one in definitions}
     modules = {name: sys.modules[name] for name in homes if name in sys.modules}
@@ -91,18 +91,18 @@ def _modules_around(definitions: Iterable[Reached]) -> Iterator[ModuleType]:
     return iter(modules.values())
 
 
-def _definitions_in(modules: Iterable[ModuleType]) -> Iterator[Reached]:
+def _definitions_in(modules: Iterable[ModuleType]) -> Iterator[ReachedDefinition]:
     for module in modules:
         for value in list(vars(module).values()):
             if _is_definition(value):
                 yield value
 
 
-def _code_of(definition: Reached) -> Any:
+def _code_of(definition: ReachedDefinition) -> Any:
     return definition if isinstance(definition, type) else definition.fn
 
 
-def _key(definition: Reached) -> object:
+def _key(definition: ReachedDefinition) -> object:
     """Return what all variants of a definition have in common."""
     if isinstance(definition, type):
         return definition
@@ -111,7 +111,7 @@ def _key(definition: Reached) -> object:
     return (id(definition.definition), definition.version)
 
 
-def _label(definition: Reached) -> tuple[str, ...]:
+def _label(definition: ReachedDefinition) -> tuple[str, ...]:
     if isinstance(definition, type):
         return ("decider", definition.name)
     if isinstance(definition, Activity):
@@ -119,5 +119,5 @@ def _label(definition: Reached) -> tuple[str, ...]:
     return ("orchestration", definition.name, definition.version)
 
 
-def _is_elsewhere(definition: Reached) -> bool:
+def _is_elsewhere(definition: ReachedDefinition) -> bool:
     return not isinstance(definition, type) and definition.is_elsewhere

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from perdure.authoring.registry import Definitions, Registry
+from perdure.authoring.registry import GivenDefinitions, Registry
 from perdure.client.client import Client
 from perdure.client.engine import Engine
 from perdure.client.lifetimes import entered_with_async
@@ -35,7 +35,7 @@ class Worker:
     def __init__(
         self,
         url: str,
-        definitions: Definitions,
+        definitions: GivenDefinitions,
         /,
         *,
         options: WorkerOptions | None = None,

@@ -130,7 +130,7 @@ class ClientForJobs:
     """Returns the client for an activity that asks, on the loop or in a thread."""
 
 
-Handler: TypeAlias = Callable[[RunningActivity, bytes], Awaitable[msgspec.Struct | None]]
+RunBuiltin: TypeAlias = Callable[[RunningActivity, bytes], Awaitable[msgspec.Struct | None]]
 """Does what a built-in activity is for."""
 
 
@@ -145,7 +145,7 @@ def builtin_works(client: ClientForJobs) -> dict[str, JobCode]:
 
 def make_work(
     name: str,
-    handler: Handler,
+    handler: RunBuiltin,
     *,
     waits_out: tuple[type[Exception], ...] = (StoreUnavailableError,),
     raises: tuple[type[Exception], ...] = (),
@@ -170,7 +170,7 @@ def make_work(
 
 
 async def _whatever_happens(
-    handler: Handler,
+    handler: RunBuiltin,
     waits_out: tuple[type[Exception], ...],
     context: RunningActivity,
     input: bytes,

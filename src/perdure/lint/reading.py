@@ -22,7 +22,7 @@ _CHANGES = frozenset(
 )
 _EXIT_STACKS = frozenset({"contextlib.ExitStack", "contextlib.AsyncExitStack"})
 
-Report = Callable[[ast.AST, str, str], None]
+ReportFinding = Callable[[ast.AST, str, str], None]
 """Takes where something is, its kind, and what to say."""
 
 
@@ -42,7 +42,7 @@ class FunctionReader:
         project: Project,
         module: SourceModule,
         node: Function,
-        report: Report,
+        report: ReportFinding,
         *,
         owner: str | None = None,
         is_decider: bool = False,

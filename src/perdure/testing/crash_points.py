@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from perdure.authoring.registry import Definitions, Registry
+from perdure.authoring.registry import GivenDefinitions, Registry
 from perdure.errors import UsageError
 from perdure.model.admin import InstanceFilter
 from perdure.model.streams import StoredItem
@@ -31,7 +31,7 @@ MAX_COMPARED = 10_000
 
 def crash_everywhere(
     test: Callable[[Trial], Awaitable[None]],
-    definitions: Definitions,
+    definitions: GivenDefinitions,
     /,
     *,
     max_runs: int = MAX_RUNS,
@@ -63,7 +63,7 @@ def crash_everywhere(
 
 async def crash_at_each(
     test: Callable[[Trial], Awaitable[None]],
-    definitions: Definitions,
+    definitions: GivenDefinitions,
     *,
     max_runs: int = MAX_RUNS,
     seed: int = 0,

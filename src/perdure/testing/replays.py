@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 
-from perdure.authoring.registry import Definitions, Registry
+from perdure.authoring.registry import GivenDefinitions, Registry
 from perdure.client.histories.recorded import read_mappings
 from perdure.client.histories.recorded import replay as replay_recorded
 from perdure.codec import Json
 from perdure.errors import UsageError
 
 
-def replay(history: Iterable[Mapping[str, Json]], definitions: Definitions, /) -> None:
+def replay(history: Iterable[Mapping[str, Json]], definitions: GivenDefinitions, /) -> None:
     """Replay an exported history. Nothing is written, and no activity runs.
 
     Args:

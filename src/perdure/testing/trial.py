@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from perdure.authoring.activity import Activity
-from perdure.authoring.registry import Definitions
+from perdure.authoring.registry import GivenDefinitions
 from perdure.client.client import Client
 from perdure.client.deciders.declaring import declare
 from perdure.client.deciders.inputs import InputSender
@@ -44,7 +44,7 @@ class Trial(Client):
 
     def __init__(
         self,
-        definitions: Definitions,
+        definitions: GivenDefinitions,
         /,
         *,
         now: datetime | None = None,
@@ -64,7 +64,7 @@ class Trial(Client):
         self._begin(World(definitions, now=now, seed=seed, resources=resources))
 
     @classmethod
-    def _counting(cls, definitions: Definitions, count: CommitCount, *, seed: int) -> Self:
+    def _counting(cls, definitions: GivenDefinitions, count: CommitCount, *, seed: int) -> Self:
         """Return a trial whose worker dies at a commit."""
         trial = cls.__new__(cls)
         trial._begin(World(definitions, now=None, seed=seed, resources=(), count=count))

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from hashlib import blake2b
 
 from perdure.authoring.activity_context import current_activity
-from perdure.authoring.registry import Definitions, Registry
+from perdure.authoring.registry import GivenDefinitions, Registry
 from perdure.client.engine import checked_resources
 from perdure.clock import ManualClock, from_datetime, to_ms
 from perdure.errors import NondeterminismError, OptionError, UsageError
@@ -35,7 +35,7 @@ class World:
 
     def __init__(
         self,
-        definitions: Definitions,
+        definitions: GivenDefinitions,
         *,
         now: datetime | None,
         seed: int,

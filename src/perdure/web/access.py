@@ -18,10 +18,10 @@ from starlette.requests import Request
 
 from perdure.errors import UsageError
 
-Scope: TypeAlias = Literal["read", "write", "admin"]
+AccessScope: TypeAlias = Literal["read", "write", "admin"]
 """`read` looks; `write` starts and steers instances; `admin` also deletes and acts on many."""
 
-SCOPES: tuple[Scope, ...] = get_args(Scope)
+SCOPES: tuple[AccessScope, ...] = get_args(AccessScope)
 
 TOKEN_PREFIX = "pdr_"
 
@@ -32,7 +32,7 @@ class Access:
 
     who: str = ""
     """For the log and the history."""
-    scopes: frozenset[Scope] = frozenset(SCOPES)
+    scopes: frozenset[AccessScope] = frozenset(SCOPES)
 
     def __post_init__(self) -> None:
         check_scopes(self.scopes)
@@ -50,7 +50,7 @@ class Token:
     """Who has it."""
     sha256: str
     """The hash of its text, in hexadecimal."""
-    scopes: frozenset[Scope] = frozenset({"read"})
+    scopes: frozenset[AccessScope] = frozenset({"read"})
     expires_at: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -71,7 +71,7 @@ class Token:
 
 
 def make_token(
-    name: str, *, scopes: Iterable[Scope] = ("read",), expires_at: datetime | None = None
+    name: str, *, scopes: Iterable[AccessScope] = ("read",), expires_at: datetime | None = None
 ) -> tuple[str, Token]:
     """Return the text of a new token, for its owner alone, and what the server keeps of it."""
     text = TOKEN_PREFIX + urandom(32).hex()
@@ -131,7 +131,7 @@ def now_utc() -> datetime:
     return datetime.now(UTC)
 
 
-def check_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
+def check_scopes(scopes: Iterable[str]) -> frozenset[AccessScope]:
     """Return scopes that were given as text.
 
     Raises:

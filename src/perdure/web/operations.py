@@ -22,7 +22,7 @@ from starlette.responses import Response
 
 from perdure.client.client import Client
 from perdure.ids import fresh_name
-from perdure.web.access import Access, Scope, now_utc
+from perdure.web.access import Access, AccessScope, now_utc
 from perdure.web.audit import ASKED, DONE, AuditRow, keep_row
 from perdure.web.bodies import read_json
 from perdure.web.changes import PagePace
@@ -135,7 +135,7 @@ class CheckedRequest(Generic[Q, B]):
         )
 
 
-Handler: TypeAlias = Callable[[CheckedRequest[Any, Any]], Awaitable[Any]]
+RouteHandler: TypeAlias = Callable[[CheckedRequest[Any, Any]], Awaitable[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +145,9 @@ class ApiRoute:
     method: Method
     path: str
     """Below `/api`; named parts in braces."""
-    scope: Scope
+    scope: AccessScope
     """What a caller must be allowed to do."""
-    handler: Handler
+    handler: RouteHandler
     returns: Any
     """The type of the answer's JSON; None: nothing."""
     query: type[msgspec.Struct] = Nothing

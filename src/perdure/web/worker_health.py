@@ -69,13 +69,13 @@ def worker_app(
         hosts=checked_hosts(hosts, is_mounted=bool(tokens) or insecure_no_auth),
     )
 
-    paths = _Paths(worker, client)
+    probes = _Probes(worker, client)
     made = Starlette(
         routes=[
-            Route("/healthz", paths.healthz, methods=["GET"]),
-            Route("/readyz", paths.readyz, methods=["GET"]),
-            Route("/metrics", paths.metrics, methods=["GET"]),
-            Route("/demand", paths.demand, methods=["GET"]),
+            Route("/healthz", probes.healthz, methods=["GET"]),
+            Route("/readyz", probes.readyz, methods=["GET"]),
+            Route("/metrics", probes.metrics, methods=["GET"]),
+            Route("/demand", probes.demand, methods=["GET"]),
         ],
         middleware=[Middleware(Gate, settings=settings, refuse=_refuse, open_paths=PROBES)],
         exception_handlers={RefusalError: _refuse, PerdureError: _refuse},
@@ -84,7 +84,7 @@ def worker_app(
     return made
 
 
-class _Paths:
+class _Probes:
     """What each path answers."""
 
     def __init__(self, worker: WorkerState, client: Client) -> None:

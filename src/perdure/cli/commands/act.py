@@ -49,14 +49,14 @@ class Act(NamedTuple):
     """Up to so many instances a person is not asked to confirm."""
 
 
-class Done(NamedTuple):
+class ActResult(NamedTuple):
     """What became of one instance."""
 
     instance_id: str
     result: str
 
 
-DONE = Listing[Done](
+DONE = Listing[ActResult](
     columns=(
         Column("instance", lambda one: one.instance_id),
         Column("result", lambda one: one.result),
@@ -252,7 +252,7 @@ def do_act(
         ids = ask(url, lambda client: find_ids(client, chosen, act.statuses))
         say("1 instance matches" if len(ids) == 1 else f"{len(ids):,} instances match")
     if dry_run:
-        DONE.show(form, [Done(one, f"would {act.verb}") for one in ids])
+        DONE.show(form, [ActResult(one, f"would {act.verb}") for one in ids])
         return
     # Outside any event loop, which would keep Ctrl-C for itself while a person is asked.
     confirm(act.verb, ids, yes=yes, more_than=act.unasked)
@@ -277,7 +277,7 @@ async def _by_filter(act: Act, doing: Awaitable[int], ids: Sequence[str], form: 
             say_error(in_commands(f"{instance_id}: {why}"))
     meant = [one for one in ids if one not in refused]
     result = act.done if done == len(meant) else f"{act.done} if there was anything to do"
-    DONE.show(form, [Done(one, result) for one in meant])
+    DONE.show(form, [ActResult(one, result) for one in meant])
     say(f"{done:,} of {len(ids):,} done")
     return code
 
@@ -285,11 +285,11 @@ async def _by_filter(act: Act, doing: Awaitable[int], ids: Sequence[str], form: 
 async def _do_to_all(
     client: Client, act: Act, ids: Sequence[str], *, form: str, url: str
 ) -> ExitCode:
-    done: list[Done] = []
+    done: list[ActResult] = []
     code = ExitCode.GOOD
     for instance_id in ids:
         try:
-            done.append(Done(instance_id, await act.do(client, instance_id) or act.done))
+            done.append(ActResult(instance_id, await act.do(client, instance_id) or act.done))
         except StoreError:
             raise
         except PerdureError as error:

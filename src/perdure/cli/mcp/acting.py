@@ -13,7 +13,7 @@ import msgspec
 
 from perdure.authoring.signal import Signal
 from perdure.cli.mcp.looking import InstanceId, Words, read_filter
-from perdure.cli.mcp.tool import Answer, Tool
+from perdure.cli.mcp.tool import Tool, ToolAnswer
 from perdure.client.client import Client
 from perdure.client.reading.lists import InstanceQuery
 from perdure.codec import Json
@@ -68,9 +68,9 @@ class RetryArguments(ActArguments, frozen=True, forbid_unknown_fields=True, kw_o
 
 async def _act(
     wanted: ActArguments,
-    one: Callable[[str], Awaitable[Answer]],
+    one: Callable[[str], Awaitable[ToolAnswer]],
     several: Callable[[InstanceQuery, int], Awaitable[int]],
-) -> Answer:
+) -> ToolAnswer:
     """Do it to the one instance that is named, or to all that the filter finds."""
     if wanted.instance_id is not None:
         if wanted.filter is not None or wanted.expect is not None:
@@ -84,10 +84,10 @@ async def _act(
     return {"done": await several(query, wanted.expect)}
 
 
-async def _cancel(client: Client, wanted: CancelArguments) -> Answer:
+async def _cancel(client: Client, wanted: CancelArguments) -> ToolAnswer:
     reason = wanted.reason or "by a model over MCP"
 
-    async def one(instance_id: str) -> Answer:
+    async def one(instance_id: str) -> ToolAnswer:
         handle = client.handle(instance_id)
         status = (await handle.info()).status
         if status.is_terminal:
@@ -100,11 +100,11 @@ async def _cancel(client: Client, wanted: CancelArguments) -> Answer:
     )
 
 
-async def _signal(client: Client, wanted: SignalArguments) -> Answer:
+async def _signal(client: Client, wanted: SignalArguments) -> ToolAnswer:
     signal: Signal[Json] = Signal(wanted.name, Any)
     message_id = wanted.message_id or fresh_name()
 
-    async def one(instance_id: str) -> Answer:
+    async def one(instance_id: str) -> ToolAnswer:
         await client.handle(instance_id).send(signal, wanted.value, message_id=message_id)
         return {"done": 1}
 
@@ -117,8 +117,8 @@ async def _signal(client: Client, wanted: SignalArguments) -> Answer:
     )
 
 
-async def _retry(client: Client, wanted: RetryArguments) -> Answer:
-    async def one(instance_id: str) -> Answer:
+async def _retry(client: Client, wanted: RetryArguments) -> ToolAnswer:
+    async def one(instance_id: str) -> ToolAnswer:
         await client.handle(instance_id).info()  # Fails for one that is not there.
         return {"done": 1, "jobs": await client.retry_dead_jobs(instance_id=instance_id)}
 

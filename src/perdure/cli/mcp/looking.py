@@ -13,7 +13,7 @@ from perdure.cli.advice import in_commands
 from perdure.cli.doctor import examine
 from perdure.cli.instance_texts import job_state, now_text
 from perdure.cli.mcp.marking import MAX_VALUE, payload
-from perdure.cli.mcp.tool import Answer, Tool
+from perdure.cli.mcp.tool import Tool, ToolAnswer
 from perdure.client.client import Client
 from perdure.client.histories.event_texts import names_in, subject_of, value_of
 from perdure.client.reading.failure_groups import grouped
@@ -94,7 +94,7 @@ def read_filter(text: str) -> InstanceQuery:
     return parse_filter(text, now=datetime.now(UTC))
 
 
-async def _find(client: Client, wanted: FindArguments) -> Answer:
+async def _find(client: Client, wanted: FindArguments) -> ToolAnswer:
     query = read_filter(wanted.filter)
     page = await client.instances(limit=wanted.limit, after=wanted.after, **query)
     return {
@@ -124,7 +124,7 @@ def _facts(info: InstanceInfo) -> dict[str, Any]:
     }
 
 
-async def _explain(client: Client, wanted: ExplainArguments) -> Answer:
+async def _explain(client: Client, wanted: ExplainArguments) -> ToolAnswer:
     handle = client.handle(wanted.instance_id)
     info = await handle.info()
     jobs = await handle.jobs()
@@ -168,7 +168,7 @@ async def _explain(client: Client, wanted: ExplainArguments) -> Answer:
     }
 
 
-async def _history(client: Client, wanted: HistoryArguments) -> Answer:
+async def _history(client: Client, wanted: HistoryArguments) -> ToolAnswer:
     events = await client.handle(wanted.instance_id).history(
         wanted.execution, after=wanted.after, limit=wanted.limit
     )
@@ -188,7 +188,7 @@ async def _history(client: Client, wanted: HistoryArguments) -> Answer:
     }
 
 
-async def _why_failed(client: Client, wanted: WhyFailedArguments) -> Answer:
+async def _why_failed(client: Client, wanted: WhyFailedArguments) -> ToolAnswer:
     query = read_filter(wanted.filter)
     if "status" in query:
         raise UsageError("filter: why_failed is about failed instances; leave out status:")
@@ -222,7 +222,7 @@ async def _why_failed(client: Client, wanted: WhyFailedArguments) -> Answer:
     }
 
 
-async def _queues(client: Client, _: NoArguments) -> Answer:
+async def _queues(client: Client, _: NoArguments) -> ToolAnswer:
     queues = [one for one in await client.queues() if not one.name.startswith(RESERVED_PREFIX)]
     workers = await client.workers()
     return {
@@ -245,7 +245,7 @@ async def _queues(client: Client, _: NoArguments) -> Answer:
 def doctor_of(url: str) -> Tool[NoArguments]:
     """Return the tool that examines a store: it also looks at the database itself."""
 
-    async def run(client: Client, _: NoArguments) -> Answer:
+    async def run(client: Client, _: NoArguments) -> ToolAnswer:
         # It has a loop of its own, and takes seconds.
         found = await asyncio.to_thread(examine, url, is_thorough=False, sample_s=CHECKS_FOR_S)
         return {

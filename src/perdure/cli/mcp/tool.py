@@ -14,7 +14,7 @@ from perdure.errors import UsageError
 
 A = TypeVar("A", bound=msgspec.Struct)
 
-Answer: TypeAlias = Mapping[str, Any]
+ToolAnswer: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class Tool(Generic[A]):
     about: str
     """For the model: what it answers, and when to ask."""
     arguments: type[A]
-    run: Callable[[Client, A], Awaitable[Answer]]
+    run: Callable[[Client, A], Awaitable[ToolAnswer]]
     acts: bool = False
     """Whether it changes anything."""
     destroys: bool = False
@@ -47,7 +47,7 @@ class Tool(Generic[A]):
             },
         }
 
-    async def call(self, client: Client, arguments: Json) -> Answer:
+    async def call(self, client: Client, arguments: Json) -> ToolAnswer:
         """Check arguments and do it.
 
         Raises:

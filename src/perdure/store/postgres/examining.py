@@ -29,7 +29,7 @@ LISTED = 3
 """How many sessions, slots and so on are named."""
 SAFE_SSLMODE = "verify-full"
 
-Rows = Sequence[tuple[Any, ...]]
+SeenRows = Sequence[tuple[Any, ...]]
 
 
 def look_at_version(text: str) -> Finding:
@@ -114,7 +114,7 @@ def look_at_autovacuum(settings: Mapping[str, str]) -> list[Finding]:
     return [fail("autovacuum", f"{name} is off", advice.format(name)) for name in off]
 
 
-def look_at_transactions(rows: Rows, sees_others: bool) -> Finding:
+def look_at_transactions(rows: SeenRows, sees_others: bool) -> Finding:
     """Look at transactions that have been open for more than a minute."""
     check = "old transactions"
     if rows:
@@ -134,7 +134,7 @@ def look_at_transactions(rows: Rows, sees_others: bool) -> Finding:
     return ok(check, "none older than a minute")
 
 
-def look_at_prepared(rows: Rows) -> Finding:
+def look_at_prepared(rows: SeenRows) -> Finding:
     """Look at two-phase commits that were not ended."""
     if rows:
         who = [f"{name!r} of {role}, {_age(age_s)}" for name, role, age_s in rows]
@@ -143,7 +143,7 @@ def look_at_prepared(rows: Rows) -> Finding:
     return ok("prepared transactions", "none older than a minute")
 
 
-def look_at_slots(rows: Rows) -> Finding:
+def look_at_slots(rows: SeenRows) -> Finding:
     """Look at replication slots that keep old rows or WAL."""
     behind = [
         f"{name}, {'read' if is_active else 'read by nobody'}, {age or 0:,} transactions and "
@@ -160,7 +160,7 @@ def look_at_slots(rows: Rows) -> Finding:
     return ok("replication slots", f"{len(rows)}, none behind" if rows else "none")
 
 
-def look_at_tls(dsn: str, rows: Rows, *, default_mode: str) -> Finding:
+def look_at_tls(dsn: str, rows: SeenRows, *, default_mode: str) -> Finding:
     """Look at how the connection is protected (SEC-27).
 
     Args:
@@ -197,7 +197,7 @@ def look_at_connections(settings: Mapping[str, str], used: int) -> Finding:
     return ok("connections", f"{found}: room for {free // CONNECTIONS_PER_PROCESS} more")
 
 
-def look_at_dead_rows(rows: Rows, schema: str) -> Finding:
+def look_at_dead_rows(rows: SeenRows, schema: str) -> Finding:
     """Look at rows that wait to be cleaned up in the tables that change most."""
     many = [
         f"{table}: {dead:,} beside {alive:,} live ones, cleaned up last {at or 'never'}"

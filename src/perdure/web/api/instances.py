@@ -48,7 +48,7 @@ FULL_PAGE_MAX = 50
 HISTORY_PAGE = 200
 
 Limit = Annotated[int, msgspec.Meta(ge=1, description="How many at most; 500 is the most.")]
-After = Annotated[
+AfterMark = Annotated[
     str | None, msgspec.Meta(description="The `next` of the page before; none for the first.")
 ]
 
@@ -72,7 +72,7 @@ class InstancesQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     payloads: bool = False
     """With inputs and outputs; then 50 at most."""
     limit: Limit = DEFAULT_PAGE
-    after: After = None
+    after: AfterMark = None
 
 
 class CountQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

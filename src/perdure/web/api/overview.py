@@ -20,7 +20,7 @@ from perdure.client.reading.overview import DeadJobInfo, QueueInfo, SessionInfo
 from perdure.limits import BULK_MAX
 from perdure.model.admin import StoreTotals
 from perdure.model.builtins import RESERVED_PREFIX
-from perdure.web.api.instances import After, Counted, Limit
+from perdure.web.api.instances import AfterMark, Counted, Limit
 from perdure.web.changes import changed
 from perdure.web.cursors import open_cursor, sign_cursor
 from perdure.web.operations import CheckedRequest, Nothing
@@ -40,7 +40,7 @@ class DeadJobsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     instance_id: str | None = None
     prefix: str | None = None
     limit: Limit = 100
-    after: After = None
+    after: AfterMark = None
 
 
 class RetryAllBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -49,7 +49,7 @@ _NO_SET: dict[str, Value] = dict.fromkeys(
     ("among", "among_children", "among_tagged", "among_ids", "ids_end", "among_living")
 )
 
-Place = tuple[int, str]
+AgePlace = tuple[int, str]
 """Where an instance stands in a list: its creation and its id."""
 
 
@@ -64,8 +64,8 @@ class _Walk(NamedTuple):
 class _Found(NamedTuple):
     """The newest instances of a sort, and from where on nothing was looked at."""
 
-    places: list[Place]
-    reached: Place | None = None
+    places: list[AgePlace]
+    reached: AgePlace | None = None
     """The last place that was looked at, if there may be more behind it."""
 
 
@@ -187,7 +187,7 @@ def _look_among(
     definitions: Sequence[int],
     *,
     few: int,
-) -> tuple[int, int, list[Place]]:
+) -> tuple[int, int, list[AgePlace]]:
     """Return how many were to be looked at, how many of them were found, and where they are."""
     is_named = filter.name is not None or filter.version is not None or not filter.with_builtins
     [(seen, text)] = connection.run(
@@ -260,8 +260,8 @@ def _look_by_age(
     limit: int,
 ) -> _Found:
     """Look through the instances of definitions, newest first, a bounded number of them."""
-    found: list[Place] = []
-    reached: list[Place] = []
+    found: list[AgePlace] = []
+    reached: list[AgePlace] = []
     for group, newest_ms in _groups(connection, walk, params, definitions):
         if len(found) >= limit:
             # What is older than a whole page is not wanted.
@@ -295,7 +295,7 @@ def _groups(
 
 def _ages(
     connection: Connection, walk: _Walk, asked: dict[str, Any], *, places: int
-) -> list[tuple[int, Place]]:
+) -> list[tuple[int, AgePlace]]:
     """Return of each definition that has so many instances where that one is."""
     names = ("definitions", "before_ms", "before_id", "from_ms", "status")
     told = {name: asked[name] for name in names if name in asked}
@@ -342,9 +342,9 @@ def _definitions(connection: Connection, filter: InstanceFilter) -> list[int]:
     ]
 
 
-def _end(filter: InstanceFilter, after: PageMark | None) -> Place:
+def _end(filter: InstanceFilter, after: PageMark | None) -> AgePlace:
     """Return the place before which everything must lie, in creation and id."""
-    ends: list[Place] = [(_LAST_MS, "")]
+    ends: list[AgePlace] = [(_LAST_MS, "")]
     if after is not None:
         ends.append(after)
     if filter.created_before_ms is not None:

@@ -42,7 +42,7 @@ MAX_ROWS = 5_000
 MAX_KEYS = 5_000
 """How many business keys are read at once."""
 
-Rows = Callable[[str], list[tuple[Any, ...]]]
+ReadRows = Callable[[str], list[tuple[Any, ...]]]
 """Runs a statement for the ids of a range."""
 
 _LAST_PLACE = SlicePlace(PARTS, "")
@@ -121,7 +121,7 @@ def _read_range(
     return contents
 
 
-def _read_work(contents: Contents, rows: Rows) -> None:
+def _read_work(contents: Contents, rows: ReadRows) -> None:
     """Add instances, their histories, and what is under way for them."""
     for instance_id, *values in rows("slice_instances"):
         contents.instances[instance_id] = instance_row(instance_id, values)
@@ -140,7 +140,7 @@ def _read_work(contents: Contents, rows: Rows) -> None:
         contents.children[instance_id] = (parent_id, parent_incarnation)
 
 
-def _read_kept(contents: Contents, rows: Rows) -> None:
+def _read_kept(contents: Contents, rows: ReadRows) -> None:
     """Add what instances keep, and what only deciders have."""
     for instance_id, name, updated_ms, value in rows("slice_kv"):
         contents.kv.setdefault(instance_id, {})[name] = KvRow(value, updated_ms)
