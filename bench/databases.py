@@ -66,6 +66,6 @@ class Databases:
             self._server.drop_database(url)
 
     def has_disk(self, store: StoreKind) -> bool:
-        """Tell whether a flush of such a database can mean anything."""
+        """Return whether a flush of such a database can mean anything."""
         folder = self._server.folder if store == "postgresql" and self._server else self._beside
         return file_system_of(folder) not in NOT_A_DISK

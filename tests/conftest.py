@@ -82,7 +82,7 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 
 def _are_compiled() -> bool:
-    """Tell whether an earlier run has left what pytest makes of a test, looking at this folder."""
+    """Return whether an earlier run has left what pytest makes of a test, by this folder."""
     compiled = Path(importlib.util.cache_from_source(__file__)).parent
     return any(compiled.glob("test_versions.*-pytest-*.pyc"))
 

@@ -279,7 +279,7 @@ class Server:
         return folder
 
     def _finds_icu(self) -> bool:
-        """Tell whether a database can have a language of ICU: since 15, if it was built with it."""
+        """Return whether a database can have a language of ICU: since 15, if built with it."""
         found = self._admin_connection().execute(
             "SELECT FROM pg_collation WHERE collname = 'en-US-x-icu'"
         )
@@ -357,7 +357,7 @@ class Standby(Server):
 
 
 def has_room(folder: Path) -> bool:
-    """Tell whether tests may fill a folder that is in memory."""
+    """Return whether tests may fill a folder that is in memory."""
     return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free >= ROOM_IN_MEMORY
 
 

@@ -110,7 +110,7 @@ def version_of(folder: Path) -> tuple[int, ...]:
 
 
 def can_reach(user: pwd.struct_passwd | None, path: Path) -> bool:
-    """Tell whether a user may enter a folder and all those above it."""
+    """Return whether a user may enter a folder and all those above it."""
     return user is None or all(
         folder.stat().st_mode & 0o001 for folder in (path, *path.parents) if folder.is_dir()
     )

@@ -131,7 +131,7 @@ Applies = Callable[[str], bool]
 
 
 def writes(statement: str) -> bool:
-    """Tell whether a statement is the last of a commit, in one call or in steps."""
+    """Return whether a statement is the last of a commit, in one call or in steps."""
     return statement == "COMMIT" or "write_known" in statement
 
 

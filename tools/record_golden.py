@@ -119,7 +119,7 @@ def check() -> list[str]:
 
 
 def differs(golden: Golden | GoldenDecider) -> bool:
-    """Tell whether a world would be recorded otherwise today, but for the release."""
+    """Return whether a world would be recorded otherwise today, but for the release."""
     now, then = record(golden), json.loads(file_of(golden.name).read_text(encoding="utf-8"))
     return any(now[key] != then[key] for key in then if key != "perdure")
 

@@ -29,13 +29,13 @@ def place_of(thread_id: int) -> str:
 
 
 def is_in_user_code(thread_id: int) -> bool:
-    """Tell whether a thread is in code that is not perdure's: that may be cut off anywhere."""
+    """Return whether a thread is in code that is not perdure's: that may be cut off anywhere."""
     frame = sys._current_frames().get(thread_id)
     return frame is not None and not _is_ours(frame.f_code.co_filename)
 
 
 def is_in_store(thread_id: int, *, inside: str) -> bool:
-    """Tell whether code of a file, on this thread, waits for the store.
+    """Return whether code of a file, on this thread, waits for the store.
 
     Args:
         thread_id: Which thread.

@@ -275,7 +275,7 @@ class HandDriven(Engine):
             await asyncio.gather(*asked, return_exceptions=True)
 
     async def pass_time(self) -> bool:
-        """Move the clock to the next wake-up, renewing leases; tell whether there is one."""
+        """Move the clock to the next wake-up, renewing leases; return whether there is one."""
         await self.serving._leases.renew()
         await self.serving._sessions.renew()
         wake_ms = await self._core.store.next_wake_ms(self._numbers, self._numbers)
@@ -311,7 +311,7 @@ class HandDriven(Engine):
         await self.serving.jobs._launcher.close()
 
     async def _come_to_rest(self) -> bool:
-        """Wait for everything that moves by itself; tell whether there was something."""
+        """Wait for everything that moves by itself; return whether there was something."""
         has_waited = False
         while tasks := self._tasks() - self.hung.tasks - self._waiting():
             has_waited = True

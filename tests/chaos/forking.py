@@ -16,8 +16,8 @@ REFUSED = 0
 
 
 async def is_refused_in_child() -> bool:
-    """Fork inside an activity; tell whether the child, which lives on for a while with all that it
-    has inherited, was refused when it used the client."""
+    """Fork inside an activity; return whether the child, which lives on for a while with all that
+    it has inherited, was refused when it used the client."""
     context = activity_context()
     context.resource(Ledger).note("forked", context.idempotency_key)
     _, status = await asyncio.to_thread(os.waitpid, _fork(context.client), 0)

@@ -177,7 +177,7 @@ class _Case:
         return sum(len(self.places[mark]) + len(self.rejected[mark]) for mark in marks)
 
     def may_be_lost(self, call: Call) -> bool:
-        """Tell whether a call may have been answered by a database whose place a copy took."""
+        """Return whether a call may have been answered by a database whose place a copy took."""
         return any(
             call.begun_ns < one.ended_ns and call.ended_ns > one.copied_ns for one in self.gone_back
         )
@@ -329,7 +329,7 @@ class _Case:
             yield f"not there: {call} was never decided"
 
     def _may_leave_no_trace(self, call: Call) -> bool:
-        """Tell whether it may be lost, or was rejected when there was no such account."""
+        """Return whether it may be lost, or was rejected when there was no such account."""
         if self.may_be_lost(call):
             return True
         entries = self.stored.entries.get(call.begun.account, [])

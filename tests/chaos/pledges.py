@@ -44,7 +44,7 @@ def read_pledges(contents: Contents) -> dict[str, str | None]:
 
 
 def is_of_pledge(line: Line) -> bool:
-    """Tell whether a line is about a pledge."""
+    """Return whether a line is about a pledge."""
     return isinstance(line, Begun | Told) and line.how in ("pledge", "keep", "pledged")
 
 

@@ -161,7 +161,7 @@ class Herd:
         assert rounds < MAX_ROUNDS, "there is no end to it"
 
     async def _send_some(self) -> bool:
-        """Send each copy that waits for signals one of them; tell whether any does."""
+        """Send each copy that waits for signals one of them; return whether any does."""
         store = self.world.store
         is_sent = False
         rows = await store.read_instances(list(self._sent))
@@ -230,7 +230,7 @@ def _masked(entry: list[Any]) -> list[Any]:
 
 
 def has_time_limits(steps: Sequence[Step]) -> bool:
-    """Tell whether something in a program may be late: that is another matter when it goes back,
+    """Return whether something in a program may be late: that is another matter when it goes back,
     because timers keep their times."""
     return any(
         step[0] == "within" or (step[0] == "both" and has_time_limits(step[1:])) for step in steps

@@ -46,7 +46,7 @@ all_calls: list[list[Call]] = []
 
 
 def has_been_shown() -> bool:
-    """Tell whether the reader has what the attempt sent that is going to fail."""
+    """Return whether the reader has what the attempt sent that is going to fail."""
     return any(isinstance(call, Read) and len(call.items) > 1 for call in all_calls[-1])
 
 

@@ -111,7 +111,7 @@ async def opened(url: str, clock: ManualClock) -> AsyncIterator[SqliteStore | Po
 
 
 async def keep_house(store: Any) -> bool:
-    """Do one round as a new worker; tell whether something was removed."""
+    """Do one round as a new worker; return whether something was removed."""
     deciders = Coverage(Registry([Meter]), KEPT).deciders
     keeper = Housekeeping(store, KEPT, worker_id="w", metrics=Metrics(), deciders=deciders)
     return bool(await keeper.run_once())

@@ -84,7 +84,7 @@ class Shop:
         return f"{self.url(person)}?{urlencode({'schema': self.schema})}"
 
     def may(self, person: str, statement: LiteralString) -> bool:
-        """Tell whether somebody may run a statement on `{}`, the schema."""
+        """Return whether somebody may run a statement on `{}`, the schema."""
         with psycopg.connect(self.url(person)) as connection:
             try:
                 text = sql.SQL(statement).format(sql.Identifier(self.schema))

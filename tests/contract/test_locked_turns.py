@@ -377,7 +377,7 @@ class TestLockedTurns:
 
 
 def can_write(url: str) -> bool:
-    """Tell whether somebody else could change the instance "i" now."""
+    """Return whether somebody else could change the instance "i" now."""
     try:
         if url.startswith("sqlite"):
             path = url.removeprefix("sqlite:///")

@@ -213,13 +213,13 @@ async def waits_for(handle: Handle[Any], text: str) -> None:
 
 
 async def is_waiting(client: Client, instance_id: str) -> bool:
-    """Tell whether an instance has had its first turn and not ended."""
+    """Return whether an instance has had its first turn and not ended."""
     live = await client._core.store.read_live(instance_id)
     return live is not None and live.stamp.next_seq > 1
 
 
 async def has_ended(client: Client, instance_id: str) -> bool:
-    """Tell whether an instance has ended."""
+    """Return whether an instance has ended."""
     return (await client.handle(instance_id).info()).status.is_terminal
 
 
@@ -229,7 +229,7 @@ async def idle(engine: Engine) -> None:
 
 
 async def are_ready(engine: Engine, name: str, count: int) -> bool:
-    """Tell whether so many jobs of an activity wait for a worker."""
+    """Return whether so many jobs of an activity wait for a worker."""
     return count == sum(one.ready for one in await engine.queues() if one.name == name)
 
 

@@ -88,7 +88,7 @@ async def is_stuck(client: Client, name: str = "seen") -> bool:
 
 
 async def is_at(client: Client, position: int) -> bool:
-    """Tell whether the position is stored: what was handled is not handled again from here on."""
+    """Return whether the position is stored: what was handled is not handled again from here on."""
     return any(one.position == position for one in await client.projections())
 
 

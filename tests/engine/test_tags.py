@@ -46,7 +46,7 @@ async def worker(stage: Stage, name: str, served: Any, **changes: Any) -> Engine
 
 
 def takes(engine: Engine, tag: str | None) -> bool:
-    """Tell whether an engine runs the activity when it is called with a tag."""
+    """Return whether an engine runs the activity when it is called with a tag."""
     reservation = engine._serving.jobs.reserve()
     is_taken = reservation.takes(activity_key("work", tag))
     reservation.drop()

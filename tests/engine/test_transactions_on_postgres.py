@@ -164,7 +164,7 @@ async def test_a_connection_that_was_lost_unnoticed_is_no_fault_of_the_function(
 
 
 def is_gone(connection: Any) -> bool:
-    """Tell whether asyncpg's pool has taken a connection away."""
+    """Return whether asyncpg's pool has taken a connection away."""
     try:
         return bool(connection.is_closed())
     except asyncpg.InterfaceError:

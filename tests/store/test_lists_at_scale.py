@@ -118,7 +118,7 @@ COLUMNS = {
 
 
 def is_wanted(one: Planted, wanted: InstanceFilter) -> bool:
-    """Tell whether an instance belongs into a list, the plain way."""
+    """Return whether an instance belongs into a list, the plain way."""
     return (
         (not wanted.statuses or one.status in wanted.statuses)
         and wanted.name in (None, one.name)

@@ -230,7 +230,7 @@ async def test_an_opening_that_has_failed_can_be_tried_again(server: Server) -> 
 
 
 def is_connected(url: str) -> bool:
-    """Tell whether anybody else is."""
+    """Return whether anybody else is."""
     found = rows.run(
         url,
         "SELECT 1 FROM pg_stat_activity"
@@ -394,7 +394,7 @@ async def test_a_server_that_says_goodbye_and_does_not_hang_up_is_left(
 
 
 def has_notified(url: str) -> bool:
-    """Tell whether a store has told others of its commits and rests now."""
+    """Return whether a store has told others of its commits and rests now."""
     return bool(
         rows.run(
             url,
@@ -406,7 +406,7 @@ def has_notified(url: str) -> bool:
 
 
 async def is_told(what: str, store: Store) -> bool:
-    """Tell whether that is what a caller without patience hears."""
+    """Return whether that is what a caller without patience hears."""
     with pytest.raises(StoreUnavailableError) as raised:
         await store.deliver([message(text="impatient")], patience_s=0.05)
     return what in str(raised.value)

@@ -103,7 +103,7 @@ MAY_WAIT = {
 
 
 def waits(name: str) -> bool:
-    """Tell whether a statement may wait for a row that is there."""
+    """Return whether a statement may wait for a row that is there."""
     text = text_of(PACKAGE, name)
     text = "\n".join(line for line in text.splitlines() if not line.startswith("--"))
     if re.search(r"FOR (NO KEY )?(UPDATE|SHARE)\b(?!( OF \w+)? SKIP LOCKED)", text):

@@ -57,7 +57,7 @@ def claimed(*line: Parent, execution: int = 1, seq: int = 1) -> ClaimedTurn:
 
 
 async def is_ended(store: Store, claim: ClaimedTurn) -> bool:
-    """Tell whether a child is ended before it begins."""
+    """Return whether a child is ended before it begins."""
     [told] = await end_orphans(store, [claim])
     if told == claim:
         return False

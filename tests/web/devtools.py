@@ -282,7 +282,7 @@ class Page:
         return found
 
     async def has(self, selector: str) -> bool:
-        """Tell whether there is such an element that can be seen."""
+        """Return whether there is such an element that can be seen."""
         return bool(
             await self.run(
                 f"[...document.querySelectorAll({json.dumps(selector)})]"

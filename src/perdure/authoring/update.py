@@ -318,7 +318,7 @@ class _Served(AbstractAsyncContextManager[None]):
         raise failure
 
     def _has_one_in_hand(self) -> bool:
-        """Tell whether a request was taken that the handler has not answered yet."""
+        """Return whether a request was taken that the handler has not answered yet."""
         return self._wait is None or self._wait.has_request
 
     async def _finish(self, task: asyncio.Task[None]) -> None:

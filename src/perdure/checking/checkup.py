@@ -97,7 +97,7 @@ async def _check_range(
     clock: Callable[[], float],
     end_s: float | None,
 ) -> bool:
-    """Check parts; tell whether there was time for all of them."""
+    """Check parts; return whether there was time for all of them."""
     after: SlicePlace | None = SlicePlace(first_part, "")
     share = checkup.share
     while after is not None and after.part < end_part:

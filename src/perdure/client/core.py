@@ -227,7 +227,7 @@ class ClientCore:
         return beside.registry.code_of(own.name, own.version)
 
     def is_here(self, instance_id: str) -> bool:
-        """Tell whether a worker of this process has the instance in memory."""
+        """Return whether a worker of this process has the instance in memory."""
         return self.beside is not None and self.beside.turns.hot.get(instance_id) is not None
 
     async def live_workers(self, seen_within: timedelta = SEEN_WITHIN) -> list[WorkerRow]:
@@ -267,7 +267,7 @@ class ClientCore:
     async def terminate(
         self, instance_id: str, reason: str, *, incarnation: int | None = None
     ) -> bool:
-        """Stop an instance now; its code is not asked. Tell whether it had not ended before."""
+        """Stop an instance now; its code is not asked. Return whether it had not ended before."""
         return await terminate(self, instance_id, reason, incarnation=incarnation)
 
     async def plan_reset(

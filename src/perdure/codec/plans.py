@@ -100,7 +100,7 @@ def _unawaited(value: object) -> Misfit:
 
 
 def _is_stored(kind: type) -> bool:
-    """Tell whether values of a type can be stored where it is annotated."""
+    """Return whether values of a type can be stored where it is annotated."""
     from perdure.codec.types import PlanBuilder  # It builds on what is here.
 
     try:

@@ -304,7 +304,7 @@ def conclude(
 
 
 def _is_worth_telling(job: ClaimedJob, began_ms: int) -> bool:
-    """Tell whether the beginning of an attempt says more than when its job was made."""
+    """Return whether the beginning of an attempt says more than when its job was made."""
     return job.attempt > 1 or 0 < job.created_ms <= began_ms - WAIT_TOLD_MS
 
 
@@ -320,8 +320,8 @@ def _failed(job: ClaimedJob, policy: JobPolicy, failure: Failure, *, is_dead: bo
 
 
 def _is_awaited(job: ClaimedJob) -> bool:
-    """Tell whether code waits for the end of a job, so that a failure is an answer to it. An effect
-    has no caller that waits, and a call that was put back has failed already."""
+    """Return whether code waits for the end of a job, so that a failure is an answer to it. An
+    effect has no caller that waits, and a call that was put back has failed already."""
     return _is_of_orchestration(job) and not job.is_rerun
 
 
@@ -331,7 +331,7 @@ def _is_of_orchestration(job: ClaimedJob) -> bool:
 
 
 def _is_final(policy: JobPolicy, outcome: Raised) -> bool:
-    """Tell whether a failure is the last: trying again was never promised, or is in vain."""
+    """Return whether a failure is the last: trying again was never promised, or is in vain."""
     return (
         outcome.is_final
         or policy.max_attempts == 1
@@ -340,7 +340,7 @@ def _is_final(policy: JobPolicy, outcome: Raised) -> bool:
 
 
 def _is_exhausted(job: ClaimedJob, policy: JobPolicy, outcome: Raised) -> bool:
-    """Tell whether a failure that could have been tried again was the last one allowed."""
+    """Return whether a failure that could have been tried again was the last one allowed."""
     return (
         policy.max_attempts is not None
         and job.failures.count + 1 >= policy.max_attempts

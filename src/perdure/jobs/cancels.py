@@ -65,7 +65,7 @@ class CancelWatch:
             hearing.close()
 
     async def look(self) -> bool:
-        """Ask after the running jobs if the store has changed; tell whether it had."""
+        """Ask after the running jobs if the store has changed; return whether it had."""
         changes = self._store.change_count(Hint.NEWS)
         if changes == self._seen_changes:
             return False

@@ -18,7 +18,7 @@ _RAISES = frozenset({opmap["RAISE_VARARGS"], opmap["RERAISE"]})
 
 
 def is_ctrl_c(error: BaseException) -> bool:
-    """Tell whether an exception is about the process, and not of the code that it came out of."""
+    """Return whether an exception is about the process, and not of the code that it came out of."""
     if not isinstance(error, KeyboardInterrupt):
         return False
     if threading.current_thread() is not threading.main_thread():

@@ -162,7 +162,7 @@ class JobRunner:
         return tuple(use_of(slots) for kind, slots in self._slots.items() if kind not in HARMLESS)
 
     def is_hungry(self, kinds: Iterable[SlotKind]) -> bool:
-        """Tell whether one of these kinds will run out of jobs soon."""
+        """Return whether one of these kinds will run out of jobs soon."""
         some = map(self._slots.__getitem__, kinds)
         return any(len(slots.waiting) <= slots.capacity // 2 for slots in some)
 

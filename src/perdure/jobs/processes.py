@@ -226,7 +226,7 @@ class ActivityProcess:
         self._is_ended = False
 
     def is_alive(self) -> bool:
-        """Tell whether it can run another attempt."""
+        """Return whether it can run another attempt."""
         with self._lock:
             return not self._is_ended and self._process is not None and self._process.is_alive()
 

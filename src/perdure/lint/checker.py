@@ -135,7 +135,7 @@ def _methods(module: SourceModule, deciders: Iterable[ast.ClassDef]) -> Iterator
 
 
 def _may_define(text: str) -> bool:
-    """Tell whether there may be a definition in a file: most of a project has none."""
+    """Return whether there may be a definition in a file: most of a project has none."""
     return "orchestration" in text or "Decider" in text
 
 

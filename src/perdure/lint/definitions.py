@@ -43,7 +43,7 @@ def deciders_in(project: Project, module: SourceModule) -> Iterator[ast.ClassDef
 
 
 def is_decorated(module: SourceModule, node: Function, by: frozenset[str]) -> bool:
-    """Tell whether a function is made something by one of these decorators."""
+    """Return whether a function is made something by one of these decorators."""
     return any(
         module.resolve(one.func if isinstance(one, ast.Call) else one) in by
         for one in node.decorator_list
@@ -51,12 +51,12 @@ def is_decorated(module: SourceModule, node: Function, by: frozenset[str]) -> bo
 
 
 def is_durable(module: SourceModule, node: Function) -> bool:
-    """Tell whether a function is an activity or an orchestration."""
+    """Return whether a function is an activity or an orchestration."""
     return is_decorated(module, node, ACTIVITY | ORCHESTRATION)
 
 
 def is_decider(project: Project, module: SourceModule, node: ast.ClassDef, depth: int = 10) -> bool:
-    """Tell whether a class is a decider, itself or by classes of the project."""
+    """Return whether a class is a decider, itself or by classes of the project."""
     for base in node.bases:
         name = module.resolve(base)
         if name in DECIDER:

@@ -52,7 +52,7 @@ class LocalNames:
         return self._module.resolve(node, self.names)
 
     def is_set(self, node: ast.expr) -> bool:
-        """Tell whether an expression is a set, as far as that can be read."""
+        """Return whether an expression is a set, as far as that can be read."""
         match node:
             case ast.Set() | ast.SetComp():
                 return True
@@ -69,7 +69,7 @@ class LocalNames:
         return False
 
     def goes_by_set(self, node: ast.expr) -> bool:
-        """Tell whether iterating an expression goes by the order of a set."""
+        """Return whether iterating an expression goes by the order of a set."""
         if isinstance(node, ast.Call) and self.resolve(node.func) in _AS_ORDERED:
             return any(self.goes_by_set(one) for one in node.args)
         return self.is_set(node)

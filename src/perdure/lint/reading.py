@@ -139,7 +139,7 @@ class FunctionReader:
     # ---------------------------------------------------------------------- calls
 
     def _visit_call(self, node: ast.Call) -> bool:
-        """Look at a call; tell whether all of it has been visited."""
+        """Look at a call; return whether all of it has been visited."""
         name = self._local.resolve(node.func)
         if name in INLINE:
             # What it calls runs outside the turn; its arguments are made inside.
@@ -193,7 +193,7 @@ class FunctionReader:
         return self._is_to_be_awaited(self._local.resolve(node.func))
 
     def _is_to_be_awaited(self, name: str | None) -> bool:
-        """Tell whether what a call of this gives has to be awaited."""
+        """Return whether what a call of this gives has to be awaited."""
         if name is None:
             return False
         if name in DURABLE:

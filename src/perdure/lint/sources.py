@@ -65,7 +65,7 @@ class SourceModule:
         return None
 
     def is_ignored(self, line: int, kind: str) -> bool:
-        """Tell whether the line says that a kind of findings does not matter there."""
+        """Return whether the line says that a kind of findings does not matter there."""
         found = _IGNORE.search(self.lines[line - 1]) if line <= len(self.lines) else None
         if found is None:
             return False

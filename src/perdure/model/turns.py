@@ -222,7 +222,7 @@ _MORE = (
 
 
 def has_more(turn: Turn) -> bool:
-    """Tell whether a turn changes more than its events, jobs and messages, its start and its end,
+    """Return whether a turn changes more than its events, jobs and messages, its start and its end,
     or ends an attempt that has sent something: whether it must not be called plain."""
     return has_sent(turn) or any(getattr(turn, name) not in (None, (), 0) for name in _MORE)
 
@@ -233,12 +233,12 @@ def with_more(turn: Turn, **fields: object) -> Turn:
 
 
 def has_sent(turn: Turn) -> bool:
-    """Tell whether a turn, or an attempt that it ends, has sent something to a stream."""
+    """Return whether a turn, or an attempt that it ends, has sent something to a stream."""
     return bool(turn.sent or turn.forwarded) or have_sent(turn.job_ends)
 
 
 def have_sent(ends: tuple[JobEnd, ...]) -> bool:
-    """Tell whether one of some attempts has sent something to a stream."""
+    """Return whether one of some attempts has sent something to a stream."""
     for end in ends:  # noqa: SIM110  # a generator costs more than the rest of it
         if end.sent is not None:
             return True

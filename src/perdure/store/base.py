@@ -289,7 +289,7 @@ class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):
         ...
 
     async def unpark(self, instance_id: str) -> bool:
-        """Let any worker try a parked or blocked instance again; tell whether it was one."""
+        """Let any worker try a parked or blocked instance again; return whether it was one."""
         ...
 
     async def beat(self, worker: WorkerRow, *, is_first: bool = False) -> list[Neighbour]:
@@ -420,7 +420,7 @@ class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):
         ...
 
     def hears_changes(self, kind: Hint) -> bool:
-        """Tell whether those who listen to a kind are called whenever its number has changed, so
+        """Return whether those who listen to a kind are called whenever its number has changed, so
         that it need not be compared now and then."""
         ...
 

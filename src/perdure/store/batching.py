@@ -109,12 +109,12 @@ class QueuedCall:
 
     @property
     def is_begun(self) -> bool:
-        """Tell whether some of its operations have an answer, or may have one."""
+        """Return whether some of its operations have an answer, or may have one."""
         return self._is_kept or self._open < len(self.operations)
 
     @property
     def is_through(self) -> bool:
-        """Tell whether all its operations have an answer."""
+        """Return whether all its operations have an answer."""
         return self._open == 0
 
     def give_up(self, error: Exception) -> None:

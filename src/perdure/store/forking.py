@@ -56,7 +56,7 @@ class ProcessMark:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Tell whether it was opened by the process that this one was forked from."""
+        """Return whether it was opened by the process that this one was forked from."""
         return self._opened_in is not None and self._opened_in != _process[0]
 
     def refuse_elsewhere(self) -> None:

@@ -159,7 +159,7 @@ class Life:
                 raise UsageError(self._too_long()) from None
 
     async def _do_some(self) -> bool:
-        """Claim, and wait for all that moves by itself; tell whether there was something."""
+        """Claim, and wait for all that moves by itself; return whether there was something."""
         found = await self.serving.claimer.run_once()
         found |= await self._wait_for_code()
         asked = self.store.asked
@@ -197,7 +197,7 @@ class Life:
         return self.serving.claimer.look_at_ms
 
     async def _are_readers_behind(self) -> bool:
-        """Tell whether a projection or subscription has events that it can still handle."""
+        """Return whether a projection or subscription has events that it can still handle."""
         readers = self.serving.registry.readers
         if not readers:
             return False

@@ -132,7 +132,7 @@ class World:
                 self._at_rest.set()
 
     async def wait_unmoved(self) -> bool:
-        """Wait until no call of the test moves things; tell whether one did."""
+        """Wait until no call of the test moves things; return whether one did."""
         was_moved = not self._at_rest.is_set()
         await self._at_rest.wait()
         return was_moved

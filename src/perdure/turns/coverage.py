@@ -77,7 +77,7 @@ class Coverage:
         return (*self.orchestrations, *self.deciders, *self._queues)
 
     def learn(self, recorded: Iterable[DefinitionKey]) -> bool:
-        """Take in the definitions that the store has seen; tell whether anything changed."""
+        """Take in the definitions that the store has seen; return whether anything changed."""
         self._recorded = self._noted.union(recorded)
         served = {
             key: code for key in self._candidates() if (code := self.code_for(key)) is not None
@@ -93,7 +93,7 @@ class Coverage:
         return is_changed
 
     def serves(self, key: DefinitionKey) -> bool:
-        """Tell whether turns or jobs of a definition are claimed here."""
+        """Return whether turns or jobs of a definition are claimed here."""
         return key in self.orchestrations or key in self._queues or key in self.deciders
 
     def note(self, key: DefinitionKey) -> None:
@@ -103,7 +103,7 @@ class Coverage:
             self.when_behind()
 
     def covers(self, key: DefinitionKey) -> bool:
-        """Tell whether turns or jobs of a definition are taken here, or will be once it is
+        """Return whether turns or jobs of a definition are taken here, or will be once it is
         recorded."""
         if key.kind == "orchestration":
             return self.code_for(key) is not None

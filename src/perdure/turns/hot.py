@@ -81,7 +81,7 @@ class HotInstance:
         self.tally = ExecutionTally()
 
     def has_waiting(self) -> bool:
-        """Tell whether something waits for its next turn."""
+        """Return whether something waits for its next turn."""
         return bool(self.results or self.inputs or self.updates or self.claim is not None)
 
     def has_inputs(self) -> bool:

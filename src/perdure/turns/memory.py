@@ -61,7 +61,7 @@ class Memory:
             self._look(0)
 
     def is_leased_anew(self, claim: ClaimedTurn) -> bool:
-        """Tell whether the turn of a claim was claimed here again, under another lease."""
+        """Return whether the turn of a claim was claimed here again, under another lease."""
         known = self._leases.get(claim.instance_id)
         return known is not None and known.lease != claim.lease
 

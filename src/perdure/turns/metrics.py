@@ -346,7 +346,7 @@ def _place_of(failure: Failure | Cause) -> str:
 
 
 def _is_crossed(first: int, before: int, after: int) -> bool:
-    """Tell whether a number has reached the first mark, or one of its doublings."""
+    """Return whether a number has reached the first mark, or one of its doublings."""
     mark = first
     while mark <= before:
         mark *= 2

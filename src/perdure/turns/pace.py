@@ -38,7 +38,7 @@ class Pace:
         self._began_s = self._now_s()
 
     def is_spent(self) -> bool:
-        """Tell whether the slice is over."""
+        """Return whether the slice is over."""
         return self._now_s() - self._began_s >= SLICE_S
 
     async def rest(self) -> None:

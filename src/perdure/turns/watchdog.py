@@ -77,7 +77,7 @@ class Watchdog:
             raise TurnTooLongError(self._text(*self._watched)) from None
 
     def _end_turn(self) -> bool:
-        """Stop watching; tell whether the turn was struck, even if user code swallowed that."""
+        """Stop watching; return whether the turn was struck, even if user code swallowed that."""
         # Under the lock, so that the thread cannot strike after the turn is over.
         with self._lock:
             self._turn = None

@@ -92,13 +92,13 @@ class _Probes:
         self._client = client
 
     async def healthz(self, request: Request) -> Response:
-        """Tell whether the process lives and its loops run."""
+        """Return whether the process lives and its loops run."""
         health = self._worker.health
         trouble = health.failing or health.holds_store
         return _told({"failing": health.failing, "restarts": health.restarts}, is_good=not trouble)
 
     async def readyz(self, request: Request) -> Response:
-        """Tell whether the store answers."""
+        """Return whether the store answers."""
         try:
             await self._client.workers()
         except PerdureError as error:

@@ -189,7 +189,7 @@ class Claimer:
         return hear
 
     async def run_once(self) -> bool:
-        """Claim once; tell whether there was something."""
+        """Claim once; return whether there was something."""
         # Before the number is read: a change after that rings again.
         self._is_told = False
         changes = self._store.change_count(Hint.WORK)
@@ -331,7 +331,7 @@ class Claimer:
     def _may_have_left(
         self, claimed: _Claimed, claims: Sequence[JobClaim], answers: Sequence[object]
     ) -> bool:
-        """Tell whether there may be more to claim at once."""
+        """Return whether there may be more to claim at once."""
         return (
             len(claimed.turns) >= self._options.claim_batch
             or any(
@@ -343,7 +343,7 @@ class Claimer:
         )
 
     def _takes_suspect(self, place: int, groups: Sequence[tuple[SlotKind, ...]]) -> bool:
-        """Tell whether a claim may take a suspect: that of turns (0) or of a group of jobs (from
+        """Return whether a claim may take a suspect: that of turns (0) or of a group of jobs (from
         1), one after the other, and only while none is under way."""
         is_its_turn = self._rounds % (1 + len(groups)) == place
         return is_its_turn and self._turns.suspects.may_come() and self._jobs.suspects.may_come()
@@ -379,7 +379,7 @@ class Claimer:
         return self._look_at_ms <= self._clock()
 
     def _is_time(self) -> bool:
-        """Tell whether to claim without a date: something has changed, or it was long ago."""
+        """Return whether to claim without a date: something has changed, or it was long ago."""
         rested_s = time.monotonic() - self._claimed_s
         if self._store.change_count(Hint.WORK) == self._seen_changes:
             # The change count is a hint that a crash can swallow; the rows are the truth.

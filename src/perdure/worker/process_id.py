@@ -65,7 +65,7 @@ def own_process(proc: Path = PROC) -> ProcessId:
 
 
 def is_gone(pid: int, born: int, proc: Path = PROC) -> bool:
-    """Tell whether a process of this one's place is dead for certain.
+    """Return whether a process of this one's place is dead for certain.
 
     One that is stopped is alive, and so is one of which nothing can be seen.
 

@@ -53,7 +53,7 @@ async def pages_beside(stage: DemoStage, port: int) -> AsyncIterator[str]:
 
 
 def open_browser(page: str) -> bool:
-    """Open a page where there is a screen to open it on; tell whether one was tried."""
+    """Open a page where there is a screen to open it on; return whether one was tried."""
     has_screen = sys.platform in ("darwin", "win32") or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     )

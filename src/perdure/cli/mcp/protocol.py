@@ -151,7 +151,7 @@ def _parsed(line: bytes) -> dict[str, Json]:
 
 
 def _is_request(message: dict[str, Json]) -> bool:
-    """Tell whether a message wants an answer."""
+    """Return whether a message wants an answer."""
     if "method" not in message and ("result" in message or "error" in message):
         return False
     return "id" in message or "method" not in message

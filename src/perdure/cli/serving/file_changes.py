@@ -72,6 +72,6 @@ class FileChanges:
 
 
 def _may_hold_code(folder: os.DirEntry[str]) -> bool:
-    """Tell whether a folder may be part of the program: not hidden, not an environment."""
+    """Return whether a folder may be part of the program: not hidden, not an environment."""
     is_named_so = folder.name.startswith(".") or folder.name in NOT_CODE
     return not is_named_so and not os.path.exists(os.path.join(folder.path, "pyvenv.cfg"))

@@ -200,13 +200,13 @@ class FleetMember:
                 self._process.send_signal(number)
 
     def has_ended_well(self) -> bool:
-        """Tell whether its last process stopped in order, was stopped before it worked, or had
+        """Return whether its last process stopped in order, was stopped before it worked, or had
         ended before: that is no matter of how the fleet stops."""
         was_early = self.exit_code == -signal.SIGTERM and not self._is_working
         return self.exit_code == 0 or was_early or self._was_over
 
     def has_died(self) -> bool:
-        """Tell whether its last process may have left something that it held."""
+        """Return whether its last process may have left something that it held."""
         return bool(self.worker_id) and self.exit_code not in (0, UNUSABLE)
 
     def described(self) -> str:
@@ -229,7 +229,7 @@ class FleetMember:
 
 
 def _is_over(pid: int) -> bool:
-    """Tell whether a child has ended, also if its parent has not been told yet."""
+    """Return whether a child has ended, also if its parent has not been told yet."""
     if not hasattr(os, "waitid"):
         return False  # Not every system lets us ask; then it is known a moment later.
     try:

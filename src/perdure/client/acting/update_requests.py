@@ -130,7 +130,7 @@ async def wait_outcome(
 
 
 async def was_given(core: ClientCore, request: UpdateRequest) -> bool:
-    """Tell whether the instance was given an update of this id before.
+    """Return whether the instance was given an update of this id before.
 
     Raises:
         InputIdReusedError: It was another one, which waits.

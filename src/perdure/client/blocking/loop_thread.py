@@ -226,7 +226,7 @@ class LentLoop(LoopThread):
             future.cancel()
 
     def is_here(self) -> bool:
-        """Tell whether this is the loop's own thread."""
+        """Return whether this is the loop's own thread."""
         return self._thread is threading.current_thread()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:

@@ -212,7 +212,7 @@ def _shown(found: Checkpoint) -> str:
 
 
 def _is_rebuild(found: Checkpoint) -> bool:
-    """Tell whether it was to begin anew and has not."""
+    """Return whether it was to begin anew and has not."""
     stuck = _stuck(found)
     return found.reason == REBUILD or (stuck is not None and stuck.is_rebuild)
 

@@ -56,12 +56,12 @@ class WantedEvents:
         return self.kind is None and self.name is None and not self.failures
 
     def is_kind(self, kind: str) -> bool:
-        """Tell whether events of a kind may be wanted."""
+        """Return whether events of a kind may be wanted."""
         wanted = self.kind
         return wanted is None or kind == wanted or kind.startswith(f"{wanted}_")
 
     def fits(self, event: HistoryEvent) -> bool:
-        """Tell whether an event is of the kind, and a failure if those are wanted."""
+        """Return whether an event is of the kind, and a failure if those are wanted."""
         return self.is_kind(event.kind) and (not self.failures or tells_of_failure(event))
 
 
@@ -76,7 +76,7 @@ class FoundEvents(NamedTuple):
 
 
 def tells_of_failure(event: HistoryEvent) -> bool:
-    """Tell whether something failed or was refused, be it one attempt of several."""
+    """Return whether something failed or was refused, be it one attempt of several."""
     data = event.data
     is_failed = event.kind.endswith(FAILED_ENDINGS) or "damaged" in data
     return is_failed or any(data.get(one) for one in ("failure", "failures", "rejected", "refusal"))

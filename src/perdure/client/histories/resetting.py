@@ -389,7 +389,7 @@ def _before_failure(history: Sequence[StoredEvent]) -> Cut:
 
 
 def _is_cause(event: ActivityFailed | ChildFailed, failure: Failure) -> bool:
-    """Tell whether a failed call is what a failure says, or what it came from."""
+    """Return whether a failed call is what a failure says, or what it came from."""
     cause = event.failure if isinstance(event, ChildFailed) else event.failures[-1]
     told = [(failure.type_name, failure.message), *_causes(failure)]
     return any(

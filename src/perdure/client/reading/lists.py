@@ -155,7 +155,7 @@ def check_dead_jobs(query: DeadJobQuery) -> DeadJobQuery:
 
 
 def is_wanted(job: DeadJob, query: DeadJobQuery) -> bool:
-    """Tell whether a dead job meets all conditions."""
+    """Return whether a dead job meets all conditions."""
     return (
         query.get("activity") in (None, job.queue.name)
         and query.get("tag") in (None, job.queue.variant)

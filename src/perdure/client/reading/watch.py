@@ -229,7 +229,7 @@ class InstanceWatch:
     # ------------------------------------------------------------------ inside
 
     def _is_as_begun(self, begun: NewsMark | None, seen: int) -> bool:
-        """Tell whether nothing was heard since an instance was started here, a moment ago."""
+        """Return whether nothing was heard since an instance was started here, a moment ago."""
         return (
             begun is not None
             and begun.of_others == seen

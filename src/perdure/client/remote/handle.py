@@ -426,7 +426,7 @@ class WaitLimit:
         return min(max(self._until_s - monotonic(), 0.0), ASK_WAIT_S)
 
     def is_over(self) -> bool:
-        """Tell whether the caller waits no longer."""
+        """Return whether the caller waits no longer."""
         return self._until_s is not None and monotonic() >= self._until_s
 
 

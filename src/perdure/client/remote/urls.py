@@ -6,5 +6,5 @@ SCHEMES = ("http", "https")
 
 
 def is_remote(url: object) -> bool:
-    """Tell whether a URL is that of a server of the HTTP API."""
+    """Return whether a URL is that of a server of the HTTP API."""
     return isinstance(url, str) and url.partition("://")[0].lower() in SCHEMES

@@ -43,7 +43,7 @@ def replaying(
 def _fold_slice(
     fold: Fold, notes: DeciderNotes, rest: Iterator[StoredEvent], is_enough: Callable[[], bool]
 ) -> bool:
-    """Fold events until it is enough, or there are no more; tell whether it is that."""
+    """Fold events until it is enough, or there are no more; return whether it is that."""
     for stored in rest:
         event = read_row(stored)
         if isinstance(event, EventsRemoved):

@@ -35,7 +35,7 @@ class TakenOver:
             self._reseed(origin.seed, 1)
 
     def matches(self, ask: Ask, recorded: StoredEvent) -> bool:
-        """Tell whether the code makes the call that is recorded, whatever its arguments are."""
+        """Return whether the code makes the call that is recorded, whatever its arguments are."""
         if recorded.seq > self.cut or not matches_kept(ask, recorded):
             return False
         self.kept.append(recorded.seq)

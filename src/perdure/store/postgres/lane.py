@@ -216,7 +216,7 @@ class Lane:
         self._lost_answers.know(done, [answers[id(one)] for one in done])
 
     def _may_claim_at_once(self) -> bool:
-        """Tell whether claims can be made in one call now: see `_find_known`."""
+        """Return whether claims can be made in one call now: see `_find_known`."""
         return not (self._address.is_pooled or self._hurry() or self._has_old_plans())
 
     def _claim_at_once(self, claims: Sequence[Operation]) -> list[Any]:

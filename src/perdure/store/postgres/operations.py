@@ -13,22 +13,22 @@ from perdure.store.sql.commits.rows import ids_of
 
 
 def is_told_the_time(operation: Any) -> bool:
-    """Tell whether the time comes with what an operation loads or looks for."""
+    """Return whether the time comes with what an operation loads or looks for."""
     return type(operation) is not Operation or operation.look is not None
 
 
 def is_known_by_id(operation: Any) -> bool:
-    """Tell whether an operation is recognised by its id when it is run again."""
+    """Return whether an operation is recognised by its id when it is run again."""
     return type(operation) is Turn and not has_sent(operation)
 
 
 def is_claim(operation: Any) -> bool:
-    """Tell whether an operation looks for something to lease."""
+    """Return whether an operation looks for something to lease."""
     return type(operation) is Operation and operation.look is not None
 
 
 def is_quiet(operation: Any) -> bool:
-    """Tell whether what an operation did need not be asked about when its answer is lost."""
+    """Return whether what an operation did need not be asked about when its answer is lost."""
     if type(operation) is LockedTurn:
         return operation.turn is None
     return type(operation) is Operation and operation.is_quiet

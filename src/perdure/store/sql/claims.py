@@ -257,14 +257,14 @@ def renew_turns(
 
 
 def release_turns(connection: Connection, leases: Sequence[TurnLease], *, now_ms: int) -> bool:
-    """Give back turns that were claimed and not worked on; tell whether that was all of them, or
+    """Give back turns that were claimed and not worked on; return whether that was all of them, or
     another transaction has locked some."""
     packed = pack([(part_of(lease.instance_id), *lease) for lease in leases])
     return not connection.run("release_turns", leases=packed, now_ms=now_ms)
 
 
 def unpark(connection: Connection, instance_id: str, *, now_ms: int) -> bool:
-    """Let a parked or blocked instance be tried again; tell whether it was one."""
+    """Let a parked or blocked instance be tried again; return whether it was one."""
     part = part_of(instance_id)
     # Both rows, before either is changed: a commit that ends it changes both too.
     lock_instances(connection, [instance_id])

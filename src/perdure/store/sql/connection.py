@@ -81,5 +81,5 @@ class Connection(Protocol):
         ...
 
     def in_transaction(self) -> bool:
-        """Tell whether a transaction is open."""
+        """Return whether a transaction is open."""
         ...

@@ -38,7 +38,7 @@ def first_unread(connection: Connection, execution: ExecutionKey) -> int | None:
 
 
 def remove_events(connection: Connection, removal: EventRemoval, *, before_ms: int) -> bool:
-    """Remove the events; tell whether they could be."""
+    """Remove the events; return whether they could be."""
     execution = ExecutionKey(*removal[:3])
     place = {"part": part_of(removal.instance_id), **execution._asdict()}
     lock_instances(connection, [removal.instance_id])

@@ -315,7 +315,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         await self._work(release)
 
     async def unpark(self, instance_id: str) -> bool:
-        """Let all workers try a parked or blocked instance again; tell whether it was one."""
+        """Let all workers try a parked or blocked instance again; return whether it was one."""
         return await self._work(
             lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms), if_twice=done_once
         )
@@ -375,7 +375,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         return await self._work(release)
 
     def _is_departed(self, connection: Connection, departed: Departed) -> bool:
-        """Tell whether a worker is still not connected, and keep it so."""
+        """Return whether a worker is still not connected, and keep it so."""
         return False
 
     # ---------------------------------------------------------------- reading

@@ -134,7 +134,7 @@ class WriteLock:
             os.utime(self._file)
 
     def _has_listeners(self, kind: Hint) -> bool:
-        """Tell whether there is one among the other stores, of this process or another."""
+        """Return whether there is one among the other stores, of this process or another."""
         if _ASK_LOCK is None:
             return False
         asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _LISTENERS_AT + kind, 1, 0)

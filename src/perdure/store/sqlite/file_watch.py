@@ -70,7 +70,7 @@ class FileWatch:
         return stop
 
     def hears(self, kind: Hint) -> bool:
-        """Tell whether those who listen to a kind of hints are called."""
+        """Return whether those who listen to a kind of hints are called."""
         return self._is_heard[kind]
 
     def close(self) -> None:

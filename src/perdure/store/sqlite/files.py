@@ -51,7 +51,7 @@ class OpenedFile:
 
 
 def has_content(path: Path) -> bool:
-    """Tell whether there is a file that is not empty, or one that cannot be looked at."""
+    """Return whether there is a file that is not empty, or one that cannot be looked at."""
     try:
         return os.stat(path).st_size > 0
     except FileNotFoundError:

@@ -109,7 +109,7 @@ def _system() -> Any:
 
 @cache
 def _has_statx() -> bool:
-    """Tell whether the kernel has a call whose answer looks the same on every machine."""
+    """Return whether the kernel has a call whose answer looks the same on every machine."""
     try:
         return bool(_statx(_system(), os.sep.encode()))
     except (OSError, AttributeError):

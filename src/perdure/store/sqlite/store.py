@@ -136,7 +136,7 @@ class SqliteStore(SqlStore):
         return (lambda: None) if self._watch is None else self._watch.listen(kind, heard)
 
     def hears_changes(self, kind: Hint) -> bool:
-        """Tell whether the kernel tells of all changes."""
+        """Return whether the kernel tells of all changes."""
         return self._watch is not None and self._watch.hears(kind)
 
     # ------------------------------------------------- transactions of the user's

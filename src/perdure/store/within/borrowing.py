@@ -22,7 +22,7 @@ class SentMessages(Protocol):
     """Messages that were sent inside a transaction. Those of one transaction are equal."""
 
     async def arrive(self, instance_id: str) -> bool:
-        """Put those of them that are committed and for this instance into its inbox; tell whether
+        """Put those of them that are committed and for this instance into its inbox; return whether
         the transaction is over, so that no more can come."""
         ...
 

@@ -12,12 +12,12 @@ from perdure.store.sql.job_leases import lost_jobs
 
 
 def is_lost(connection: Connection, lease: JobLease) -> bool:
-    """Tell whether a job is not ours any more: then its function need not run at all."""
+    """Return whether a job is not ours any more: then its function need not run at all."""
     return bool(lost_jobs(connection, [lease]))
 
 
 def end_job(connection: Connection, end: JobEnd, *, clock: Clock) -> tuple[bool, int]:
-    """End a job as the last thing of a transaction; tell whether it was ours to end, and how many
+    """End a job as the last thing of a transaction; return whether it was ours to end, and how many
     rows were written."""
     # Definitions of its own: what is learnt here may yet be rolled back.
     transaction = Transaction(connection, Definitions(), clock(), 0)

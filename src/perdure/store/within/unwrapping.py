@@ -50,7 +50,7 @@ class Unwrapped(NamedTuple):
 
 
 def is_of_loop(connection: object) -> bool:
-    """Tell whether a connection belongs to an event loop.
+    """Return whether a connection belongs to an event loop.
 
     Raises:
         UsageError: It is none that is known.

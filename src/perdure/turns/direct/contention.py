@@ -59,7 +59,7 @@ class Contention:
         return self._looks_left > 0
 
     def wants_lock(self, instance_id: str) -> bool:
-        """Tell whether the next turn of an instance is to be a locked one."""
+        """Return whether the next turn of an instance is to be a locked one."""
         phase = self._locked.get(instance_id)
         if phase is None:
             return False

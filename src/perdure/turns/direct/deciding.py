@@ -136,7 +136,7 @@ class Deciding:
         return execution
 
     async def has_completed(self, instance_id: str) -> bool:
-        """Tell whether an instance that is in memory has completed and only waits for its effects.
+        """Return whether an instance in memory has completed and only waits for its effects.
 
         False, too, of one that is not here: only its code could tell.
         """

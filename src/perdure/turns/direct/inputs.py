@@ -86,7 +86,7 @@ async def queue_input(
 async def _queue_if_live(
     store: Store, name: str, new: NewInstance, taken: InputTaken, *, patience_s: float
 ) -> bool:
-    """Put an input with an id into the inbox of an instance that is there; tell whether it is.
+    """Put an input with an id into the inbox of an instance that is there; return whether it is.
 
     A start does not tell whether its message is the first one under its id, and a caller that has
     looked for that may have looked too early.

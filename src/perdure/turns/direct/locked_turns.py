@@ -104,7 +104,7 @@ class LockedTurns:
             self._background.spawn(self._hear(batch, answer))
 
     def _wants_inbox(self, hot: HotInstance, live: LiveRow) -> bool:
-        """Tell whether messages come before the inputs. On the thread that writes."""
+        """Return whether messages come before the inputs. On the thread that writes."""
         if hot.was_sent or hot.has_mail:
             return True
         return live.stamp != hot.stamp and may_have_mail(live, now_ms=self._store.clock())

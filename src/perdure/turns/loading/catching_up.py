@@ -117,8 +117,8 @@ def known_as(hot: HotInstance) -> KnownInstance:
 
 
 def may_have_mail(live: LiveRow, *, now_ms: int) -> bool:
-    """Tell whether messages may wait. What is held is not ready, whatever waits for it; what has no
-    history yet has its start in the inbox. What is ready by a clock that is a little ahead of ours
-    is: a turn that has not seen its messages would count as having seen them."""
+    """Return whether messages may wait. What is held is not ready, whatever waits for it; what has
+    no history yet has its start in the inbox. What is ready by a clock that is a little ahead of
+    ours is: a turn that has not seen its messages would count as having seen them."""
     is_due = live.wake_at_ms is not None and live.wake_at_ms <= now_ms + CLOCKS_DIFFER_MS
     return is_due or is_held(live.blocked_by) or bool(live.lease) or live.stamp.next_seq == 1

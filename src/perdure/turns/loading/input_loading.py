@@ -152,7 +152,7 @@ class InputLoader:
         return again
 
     async def _may_load(self, one: Awaited, live: LiveRow, definition_no: int) -> bool:
-        """Tell whether a live instance takes inputs; tell those who wait if it does not."""
+        """Return whether a live instance takes inputs; tell those who wait if it does not."""
         key = self._definitions.get(definition_no)
         if key is None:
             key = self._definitions[definition_no] = await self._store.definition(definition_no)

@@ -67,14 +67,14 @@ def _line_of(claim: ClaimedTurn) -> tuple[Parent, ...]:
 
 
 def _has_ended(one: Parent, row: InstanceRow | None) -> bool:
-    """Tell whether an execution is over. One that is gone is not known to have ended."""
+    """Return whether an execution is over. One that is gone is not known to have ended."""
     if row is None or row.incarnation != one.incarnation:
         return False
     return row.status.is_terminal or row.execution > one.execution
 
 
 async def _is_message_below(store: Store, line: Sequence[Parent]) -> bool:
-    """Tell whether the message of an end waits for one of these, the last of whom it came to."""
+    """Return whether the message of an end waits for one of these, the last of whom it came to."""
     for one in reversed(line):
         if any(message.kind in _ENDS for message in await store.read_inbox(one.instance_id)):
             return True

@@ -87,7 +87,7 @@ class Commit:
         return Rewinds(self.rows, self.changes, self.inboxes, now_ms=self._now_ms)
 
     def has_started_assumed(self) -> bool:
-        """Tell whether all instances were started that were taken for new: see `LoadedRows`."""
+        """Return whether all instances were started that were taken for new: see `LoadedRows`."""
         assumed = self.rows.assumed_new
         return not assumed or assumed <= {one.instance.instance_id for one in self.changes.started}
 
@@ -179,7 +179,7 @@ class Commit:
         return turn.lease == 0 and row.home == turn.worker_id
 
     def _holds(self, lease: int, row: LiveState) -> bool:
-        """Tell whether a lease is the stored one; without one, whether there is none now."""
+        """Return whether a lease is the stored one; without one, whether there is none now."""
         if lease:
             return row.lease == lease
         return row.lease == 0 or row.lease_until_ms <= self._now_ms
@@ -413,7 +413,7 @@ class Commit:
                 self.inboxes.deliver(message)
 
     def _has_started(self, instance: NewInstance) -> bool:
-        """Tell whether this very start was accepted before. Incarnations are never reused."""
+        """Return whether this very start was accepted before. Incarnations are never reused."""
         row = self.rows.live.get(instance.instance_id)
         if row is not None and row.is_born:
             return row.incarnation == instance.incarnation
@@ -421,7 +421,7 @@ class Commit:
         return wide is not None and wide.incarnation == instance.incarnation
 
     def _is_taken(self, instance: NewInstance) -> bool:
-        """Tell whether an id belongs to another instance that is not to be replaced."""
+        """Return whether an id belongs to another instance that is not to be replaced."""
         row = self.rows.live.get(instance.instance_id)
         if row is not None and row.is_born:
             return True

@@ -121,7 +121,7 @@ class Decisions:
     # -------------------------------------------------------------- vanishing
 
     def has_vanished(self, turn: Turn) -> bool:
-        """Tell whether this very turn has made its instance vanish before."""
+        """Return whether this very turn has made its instance vanish before."""
         return (turn.instance_id, mark_of(turn)) in self._rows.receipts
 
     def vanish(self, turn: Turn, row: LiveState | None) -> bool:
@@ -146,7 +146,7 @@ class Decisions:
         return True
 
     def _has_more(self, turn: Turn, row: LiveState) -> bool:
-        """Drop messages that a turn has taken, but not the start; tell whether some are left."""
+        """Drop messages that a turn has taken, but not the start; return whether some are left."""
         ranks = {**self._rows.waiting.get(row.instance_id, {})}
         ranks.update((message.no, message.rank) for message in row.messages)
         taken = {no for no in turn.consumed if ranks.get(no) != RANK_START}

@@ -93,7 +93,7 @@ def _hint_of_turn(turn: Turn, receipt: TurnReceipt) -> Hint:
 
 
 def _gives_work(turn: Turn, receipt: TurnReceipt) -> bool:
-    """Tell whether an accepted turn leaves something that a worker may claim."""
+    """Return whether an accepted turn leaves something that a worker may claim."""
     return bool(
         _waits(turn.jobs)
         or turn.timers
@@ -106,7 +106,7 @@ def _gives_work(turn: Turn, receipt: TurnReceipt) -> bool:
 
 
 def _waits(jobs: Sequence[NewJob]) -> bool:
-    """Tell whether one of some jobs is not leased by the commit that adds it."""
+    """Return whether one of some jobs is not leased by the commit that adds it."""
     for job in jobs:  # noqa: SIM110  # a generator costs more than what it asks
         if not job.leased:
             return True
@@ -114,7 +114,7 @@ def _waits(jobs: Sequence[NewJob]) -> bool:
 
 
 def _gives_news(turn: Turn) -> bool:
-    """Tell whether a caller may wait for something that an accepted turn tells."""
+    """Return whether a caller may wait for something that an accepted turn tells."""
     return bool(
         turn.outcome is not None
         or turn.continued is not None

@@ -70,8 +70,8 @@ class Inboxes:
         return DeliveryStatus.DELIVERED if is_ours else DeliveryStatus.DUPLICATE
 
     def may_arrive(self, row: LiveState, turn: Turn) -> bool:
-        """Tell whether messages that a turn took without the inbox come in their order, and for the
-        first time."""
+        """Return whether messages that a turn took without the inbox come in their order, and for
+        the first time."""
         receipts = self._rows.receipts
         is_new = not any((row.instance_id, one) in receipts for one in turn.arrived)
         return is_new and row.last_no <= turn.seen_no
@@ -135,7 +135,7 @@ class Inboxes:
 
     @staticmethod
     def _may_wake(row: LiveState, *, hurries: bool) -> bool:
-        """Tell whether a message makes the instance ready.
+        """Return whether a message makes the instance ready.
 
         Not under a lease: its commit will see the message (and `wake_at` is the lease's end). Not
         when held. Not before the first turn, which has its own time, unless the message hurries.

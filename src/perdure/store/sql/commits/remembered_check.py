@@ -38,7 +38,7 @@ class RememberedRowsError(AssertionError):
 
 
 def is_switched_on() -> bool:
-    """Tell whether writers are to compare."""
+    """Return whether writers are to compare."""
     return bool(os.environ.get(SWITCH))
 
 

@@ -83,11 +83,11 @@ class LiveState(msgspec.Struct, eq=False):
 
     @property
     def is_born(self) -> bool:
-        """Tell whether the instance was started."""
+        """Return whether the instance was started."""
         return self.definition_no is not None
 
     def fits(self, stamp: Stamp) -> bool:
-        """Tell whether a stamp is the stored one."""
+        """Return whether a stamp is the stored one."""
         incarnation, execution, next_seq, commit_id = stamp
         return (
             self.last_commit == commit_id
@@ -153,7 +153,7 @@ class LoadedRows(msgspec.Struct):
     because then inserting their rows shows whether they were there."""
 
     def has_taken(self, turn: Turn) -> bool:
-        """Tell whether the messages that a turn took are those that are stored. Where it has a
+        """Return whether the messages that a turn took are those that are stored. Where it has a
         lease, that tells: a database that has lost the messages has lost the claim that came
         after."""
         return not turn.taken or turn.taken == self.taken.get(place_of(turn))
@@ -214,7 +214,7 @@ def place_of(turn: Turn) -> TurnPlace:
 
 
 def is_next(turn: Turn, rows: LoadedRows) -> bool:
-    """Tell whether a turn is the next one of its instance, as far as stamps tell."""
+    """Return whether a turn is the next one of its instance, as far as stamps tell."""
     row = rows.live.get(turn.instance_id)
     if turn.start is not None:
         return turn.instance_id not in rows.wide and (row is None or not row.is_born)
@@ -320,7 +320,7 @@ class WantedRows:
 
     @property
     def is_plain(self) -> bool:
-        """Tell whether nothing is wanted but live rows, jobs, and that new ids are free."""
+        """Return whether nothing is wanted but live rows, jobs, and that new ids are free."""
         return not (
             self.receipts
             or self.unique_keys

@@ -130,7 +130,7 @@ def count_instances(connection: Connection, filter: InstanceFilter) -> int:
 
 
 def _is_nobody(filter: InstanceFilter) -> bool:
-    """Tell whether nothing can be found: no id and no tag holds a NUL, and PostgreSQL has none."""
+    """Return whether nothing can be found: no id and no tag holds a NUL; PostgreSQL has none."""
     texts = (filter.id_prefix, filter.parent_id, filter.tag)
     return any(text is not None and "\0" in text for text in texts)
 
@@ -304,7 +304,7 @@ def _ages(
 
 
 def _is_selective(params: dict[str, Any]) -> bool:
-    """Tell whether an instance of the right definition and age may yet not be wanted."""
+    """Return whether an instance of the right definition and age may yet not be wanted."""
     names = ("statuses", "parent_id", "tag", "id_prefix", "ended_before_ms")
     return bool(params["roots_only"]) or any(params[name] is not None for name in names)
 

@@ -42,7 +42,7 @@ class Look(Protocol):
         ...
 
     def has_found(self, answers: Sequence[Any]) -> bool:
-        """Tell whether there is something to take, from the answers."""
+        """Return whether there is something to take, from the answers."""
         ...
 
     def at_once(self, now_ms: int, *, may_differ_ms: int | None) -> Asked | None:

@@ -65,7 +65,7 @@ def _seq(event: StoredEvent) -> int:
 
 
 def _goes_on(one: KnownInstance, live: LiveRow, commit_id: int | None, events: int) -> bool:
-    """Tell whether what is stored is the continuation of what is remembered, and all of it was
+    """Return whether what is stored is the continuation of what is remembered, and all of it was
     read."""
     if live.stamp.key != one.stamp.key or live.stamp.next_seq < one.stamp.next_seq:
         return False

@@ -69,8 +69,8 @@ def _read_behind_gaps(
 
 
 def _may_go_on(history: Sequence[StoredEvent], after_seq: int) -> bool:
-    """Tell whether events may follow that a range did not reach: some are missing in it, or it ends
-    where removed ones may have been."""
+    """Return whether events may follow that a range did not reach: some are missing in it, or it
+    ends where removed ones may have been."""
     if not history:
         return after_seq >= _FIRST_KEPT
     return history[-1].seq <= _FIRST_KEPT or history[-1].seq != after_seq + len(history)
