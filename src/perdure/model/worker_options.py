@@ -128,8 +128,8 @@ class WorkerOptions:
     be replayed before a crash does. 1 in tests and development."""
 
     collect_after: int = 100_000
-    """How many new objects Python's cyclic garbage collector waits for while the worker runs.
-    0: leave Python's own setting."""
+    """How many new objects Python's cyclic garbage collector waits for while the worker runs; what
+    was there when the worker began it passes over. 0: leave Python's own setting."""
 
     thread_switch: DurationField = DurationField(timedelta(milliseconds=1))
     """How long a thread waits for Python's global lock while the worker runs: shorter lets the

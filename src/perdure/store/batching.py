@@ -28,6 +28,7 @@ from typing import Any
 from perdure.backoff import GrowingPause
 from perdure.errors import StoreCorruptError, StoreError, StoreUnavailableError
 from perdure.store.counters import StoreCounters
+from perdure.store.loop_calls import LoopCalls
 from perdure.store.off_loop import wait_off_loop
 
 MAX_BATCH = 5_000
@@ -162,6 +163,7 @@ class Batcher:
         self._is_put_off = False
         """Whether something waits because others have locked it."""
         self._counters = counters
+        self._loops = LoopCalls()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     # -------------------------------------------------------------- the loop
@@ -177,7 +179,7 @@ class Batcher:
         They are in the queue when this returns, whether or not the caller awaits the future yet.
         """
         self._refuse_if_closed()
-        future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[list[Any]] = self._loops.attend().create_future()
         if operations:
             self._put(QueuedCall(operations, future))
         else:
@@ -200,7 +202,7 @@ class Batcher:
         if patience_s is None or not operations:
             return _unless_failed(await self.hand_in(operations))
         self._refuse_if_closed()
-        loop = asyncio.get_running_loop()
+        loop = self._loops.attend()
         future: asyncio.Future[list[Any]] = loop.create_future()
         call = QueuedCall(operations, future)
         self._put(call)
@@ -247,6 +249,8 @@ class Batcher:
             # projection. It finds nothing left to do when it wakes up, and ends then.
             logger.error("the store was closed while something kept it from writing")
             self._give_up([*self._backlog, *self._drain()])
+        else:
+            self._loops.close()
 
     def _give_up(self, calls: Iterable[QueuedCall]) -> None:
         trouble = self._trouble or "another process holds the write lock"
@@ -423,9 +427,11 @@ class Batcher:
         for loop, some in by_loop.items():
             self._wake(loop, some)
 
-    @staticmethod
     def _wake(
-        loop: asyncio.AbstractEventLoop, calls: Sequence[QueuedCall], error: Exception | None = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        calls: Sequence[QueuedCall],
+        error: Exception | None = None,
     ) -> None:
         def settle() -> None:
             for call in calls:
@@ -434,12 +440,7 @@ class Batcher:
                 else:
                     call.give_up(error)
 
-        try:
-            loop.call_soon_threadsafe(settle)
-        except RuntimeError:
-            return  # The loop is closed: its owner went away without waiting for an answer.
-        except Exception as trouble:  # A loop of its own kind. This thread answers others too.
-            logger.error("a caller's loop cannot be told of an answer: %s", type(trouble).__name__)
+        self._loops.call(loop, settle)
 
 
 def _unless_failed(answers: list[Any]) -> list[Any]:

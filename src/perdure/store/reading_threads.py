@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from perdure.errors import StoreError
+from perdure.store.loop_calls import LoopCalls
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ class ReadingThreads:
 
     def __init__(self, count: int) -> None:
         self._count = count
+        self._loops = LoopCalls()
         self._calls: SimpleQueue[_ReadCall | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
         self._starting = threading.Lock()
@@ -47,7 +49,7 @@ class ReadingThreads:
         """
         if not self._threads:
             self._start()
-        loop = asyncio.get_running_loop()
+        loop = self._loops.attend()
         answer: asyncio.Future[T] = loop.create_future()
         self._calls.put(_ReadCall(loop, answer, function, args))
         return await answer
@@ -61,6 +63,7 @@ class ReadingThreads:
             self._calls.put(None)
         for thread in threads:
             thread.join()
+        self._loops.close()
 
     def _start(self) -> None:
         with self._starting:
@@ -68,30 +71,25 @@ class ReadingThreads:
                 raise StoreError("the store is closed")
             if not self._threads:
                 self._threads = [
-                    threading.Thread(
-                        target=_serve, args=(self._calls,), name=f"perdure-read-{one}", daemon=True
-                    )
+                    threading.Thread(target=self._serve, name=f"perdure-read-{one}", daemon=True)
                     for one in range(self._count)
                 ]
                 for thread in self._threads:
                     thread.start()
 
+    def _serve(self) -> None:
+        while (call := self._calls.get()) is not None:
+            if not call.answer.cancelled():
+                self._answer(call)
+            del call  # A thread that waits keeps nothing.
 
-def _serve(calls: SimpleQueue[_ReadCall | None]) -> None:
-    while (call := calls.get()) is not None:
-        if not call.answer.cancelled():
-            _answer(call)
-        del call  # A thread that waits keeps nothing.
-
-
-def _answer(call: _ReadCall) -> None:
-    found, error = None, None
-    try:
-        found = call.run(*call.args)
-    except BaseException as raised:
-        error = raised
-    with suppress(RuntimeError):  # The loop is closed, and its callers with it.
-        call.loop.call_soon_threadsafe(_tell, call.answer, found, error)
+    def _answer(self, call: _ReadCall) -> None:
+        found, error = None, None
+        try:
+            found = call.run(*call.args)
+        except BaseException as raised:
+            error = raised
+        self._loops.call(call.loop, partial(_tell, call.answer, found, error))
 
 
 def _tell(answer: asyncio.Future[Any], found: object, error: BaseException | None) -> None:
