@@ -36,7 +36,7 @@ PHASES = (
     Phase("loop", "asked and told", ("Client.start", "Handle.result", "InputSender.execute")),
     Phase("loop", "turn built", ("Executions.run",)),
     Phase("loop", "turn handed in", ("CommitQueue.submit", "CommitQueue.flush")),
-    Phase("loop", "commit heard", ("QueuedCall.settle", "CommitQueue._hear")),
+    Phase("loop", "commit heard", ("QueuedCall.settle", "CommitQueue._heard_batch")),
     Phase("loop", "job begun", ("JobRunner.run",)),
     Phase("loop", "job run", ("_on_loop",)),
     Phase("loop", "job reported", ("JobRunner._leave",)),

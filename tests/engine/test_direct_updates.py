@@ -216,14 +216,14 @@ async def test_a_refused_turn_is_asked_again_by_the_inbox(stage: Stage) -> None:
     await waits_for(handle, "update 'add'")
     refused: list[TurnReceipt] = []
     way = engine._core.turns()._way
-    hear = way.hear
+    heard_commit = way.heard_commit
 
     def spy(hot: Any, turn: Turn, receipt: TurnReceipt) -> None:
         if turn.arrived:
             refused.append(receipt)
-        hear(hot, turn, receipt)
+        heard_commit(hot, turn, receipt)
 
-    way.commits._heard = spy
+    way.heard_commit = spy  # type: ignore[method-assign]  # to see what is refused
     hot = engine._core.turns().hot.get("t")
     assert hot is not None
     hot.stamp = hot.stamp._replace(commit_id=hot.stamp.commit_id + 1)

@@ -15,7 +15,7 @@ from tests.engine.stage import Gate
 async def test_an_answer_is_heard_in_the_pass_of_the_loop_in_which_it_is_there() -> None:
     background, heard = Background(), list[str]()
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    background.hear(answer, heard.append)
+    background.hear_answer(answer, heard.append)
 
     answer.set_result("accepted")
     await asyncio.sleep(0)
@@ -32,7 +32,7 @@ async def test_an_answer_that_is_waited_for_is_waited_for_at_the_end_too() -> No
         await gate.pass_through()
         return "late"
 
-    background.hear(answer(), heard.append)
+    background.hear_answer(answer(), heard.append)
     draining = asyncio.ensure_future(background.drain())
     await gate.reached()
     assert not draining.done()
@@ -52,8 +52,8 @@ async def test_what_goes_wrong_with_an_answer_is_logged_and_of_users_nothing_is_
     def fail(value: str) -> None:
         raise ValueError(value)
 
-    background.hear(failed, fail)
-    background.hear(refused, fail)
+    background.hear_answer(failed, fail)
+    background.hear_answer(refused, fail)
     with caplog.at_level(logging.ERROR):
         failed.set_result("a secret of a user's")
         refused.set_exception(StoreUnavailableError("the disk is full"))
@@ -67,7 +67,7 @@ async def test_what_goes_wrong_with_an_answer_is_logged_and_of_users_nothing_is_
 async def test_nothing_is_heard_of_an_answer_that_was_cancelled() -> None:
     background, heard = Background(), list[str]()
     answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    background.hear(answer, heard.append)
+    background.hear_answer(answer, heard.append)
 
     answer.cancel()
     await background.drain()

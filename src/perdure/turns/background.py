@@ -28,7 +28,7 @@ class Background:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def hear(self, answer: Awaitable[T], heard: Callable[[T], None]) -> None:
+    def hear_answer(self, answer: Awaitable[T], heard: Callable[[T], None]) -> None:
         """Call a function with an answer when it comes. One that comes by a future takes no task,
         and no pass of the loop for that."""
         future = asyncio.ensure_future(answer)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from perdure.errors import StoreError
 from perdure.model.turns import Turn, TurnReceipt, TurnStatus
@@ -13,9 +12,8 @@ from perdure.store.base import Store
 from perdure.turns.background import Background
 from perdure.turns.hot import HotInstance
 
-Heard: TypeAlias = Callable[[HotInstance, Turn, TurnReceipt], None]
-"""Hears what became of a turn."""
-
+if TYPE_CHECKING:
+    from perdure.turns.way import TurnWay
 
 FLUSH_AT = 50
 """Turns of one pass that are sent without waiting for its end: the store writes them while the loop
@@ -25,15 +23,22 @@ computes on."""
 class CommitQueue:
     """Collects turns and commits them in batches."""
 
-    def __init__(self, store: Store, background: Background, *, heard: Heard) -> None:
+    def __init__(self, store: Store, background: Background, way: TurnWay) -> None:
+        """Prepare.
+
+        Args:
+            store: Where turns are committed.
+            background: Waits for the answers.
+            way: Hears them.
+        """
         self._store = store
         self._background = background
-        self._heard = heard
+        self._way = way
         self._waiting: list[tuple[HotInstance, Turn]] = []
 
     def submit(self, hot: HotInstance, turn: Turn) -> None:
         """Commit a turn with the others of this pass of the loop."""
-        hot.is_ahead = True
+        hot.run_ahead()
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self.flush)
         self._waiting.append((hot, turn))
@@ -49,13 +54,13 @@ class CommitQueue:
             except StoreError as error:
                 self._unsent(batch, error)
             else:
-                self._background.hear(receipts, partial(self._hear, batch))
+                self._background.hear_answer(receipts, partial(self._heard_batch, batch))
 
-    def _hear(self, batch: list[tuple[HotInstance, Turn]], receipts: list[TurnReceipt]) -> None:
+    def _heard_batch(self, batch: list[tuple[HotInstance, Turn]], receipts: list[TurnReceipt]) -> None:
         for (hot, turn), receipt in zip(batch, receipts, strict=True):
-            self._heard(hot, turn, receipt)
+            self._way.heard_commit(hot, turn, receipt)
 
     def _unsent(self, batch: list[tuple[HotInstance, Turn]], error: StoreError) -> None:
         """The store is closed and will never answer."""
         for hot, turn in batch:
-            self._heard(hot, turn, TurnReceipt(TurnStatus.FAILED, error=error))
+            self._way.heard_commit(hot, turn, TurnReceipt(TurnStatus.FAILED, error=error))

@@ -183,6 +183,10 @@ class Executions:
         """
         now_ms = self._clock()
         execution = hot.execution
+        loop = self._loop
+        if loop is None or not loop.is_running():
+            # Asked for once: that is a system call before Python 3.12.
+            loop = self._loop = asyncio._get_running_loop()
         terms = TurnTerms(
             stamp=hot.stamp,
             commit_id=fresh_id() if start is None else start.commit_id,
@@ -193,7 +197,7 @@ class Executions:
             lease=lease,
             start=start,
             job_ends=job_ends,
-            loop=self._running_loop(),
+            loop=loop,
         )
         try:
             with self.watchdog.watching(execution.instance_id, execution.name):
@@ -202,19 +206,13 @@ class Executions:
                     turn = run_turn(execution, messages, terms, now_ms=now_ms)
                 else:
                     turn = self._decide(hot, messages, terms, now_ms=now_ms)
-            return _with_taken(turn, messages) if messages else turn
+            return _with_taken(turn, messages) if turn.consumed else turn
         except TurnTooLongError as error:
             if isinstance(execution, DeciderExecution) and execution.is_answering:
                 raise InputTooLongError(*error.args) from error
             raise
         except UnreadableEventError as error:
             raise error.of(execution.instance_id, execution.execution) from error
-
-    def _running_loop(self) -> asyncio.AbstractEventLoop | None:
-        """Return the worker's loop. Asking asyncio is a system call before Python 3.12."""
-        if self._loop is None or not self._loop.is_running():
-            self._loop = asyncio._get_running_loop()
-        return self._loop
 
     def _decide(
         self, hot: HotInstance, messages: Sequence[Message], terms: TurnTerms, *, now_ms: int
@@ -272,6 +270,6 @@ def _with_taken(turn: Turn, messages: Sequence[Message]) -> Turn:
     """Let a turn say which messages it took, where no lease does: one that is accepted whichever
     worker has the lease, or one over what was read before an input that then was not decided."""
     is_claimed = turn.lease and not turn.seize
-    if is_claimed or turn.start is not None or not any(turn.consumed):
+    if is_claimed or turn.start is not None:
         return turn
     return with_more(turn, taken=digest_of(messages, turn.consumed))

@@ -3,7 +3,7 @@
 A hot instance is a live coroutine, or a decider's state, with the stamp it fits. It is not leased:
 the first commit wins, and one whose stamp no longer fits is refused and its coroutine
 dropped. Between a turn and the store's answer the coroutine is ahead of the store; nothing more is
-applied to it then.
+applied to it then. What leads from one state to the other is a table in `way`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class HotInstance:
         self.stamp = stamp
         self.seen_no = seen_no
         self.is_ahead = False
-        """Whether it has thought a turn that the store has not answered yet; see `way`."""
+        """Whether it waits for an answer of the store, to a turn or a question; see `way`."""
         self.reservation: ReservedRoom = NOTHING
         """Room for the jobs of that turn; the same one serves all its turns."""
         self.has_mail = False
@@ -79,6 +79,16 @@ class HotInstance:
         self.was_sent = False
         """Whether this process has sent it something that an `execute` must not overtake."""
         self.tally = ExecutionTally()
+
+    def run_ahead(self) -> None:
+        """From idle to ahead: until the store has answered nothing more is applied to it."""
+        assert not self.is_ahead, "what waits for an answer of the store takes nothing more"
+        self.is_ahead = True
+
+    def become_idle(self) -> None:
+        """From ahead to idle: the store has answered."""
+        assert self.is_ahead, "only what waits for an answer of the store gets one"
+        self.is_ahead = False
 
     def has_waiting(self) -> bool:
         """Return whether something waits for its next turn."""

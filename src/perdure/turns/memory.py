@@ -37,7 +37,7 @@ class Memory:
         self._store = store
         self._executions = executions
         self._background = background
-        self._look = around.look
+        self._plan_look = around.look
         self._told = around.endings.tell_change
         self._metrics = around.metrics
         self._epoch_no = store.epoch.number
@@ -58,7 +58,7 @@ class Memory:
         """The turn was committed or given up: renew its lease no more."""
         self._leases.pop(instance_id, None)
         if self.suspects.end(instance_id):
-            self._look(0)
+            self._plan_look(0)
 
     def is_leased_anew(self, claim: ClaimedTurn) -> bool:
         """Return whether the turn of a claim was claimed here again, under another lease."""
@@ -77,7 +77,7 @@ class Memory:
     async def give_back(self, lease: TurnLease) -> None:
         """Give up a turn that is to be claimed again."""
         await self._store.release_turns([lease])
-        self._look(0)
+        self._plan_look(0)
 
     # -------------------------------------------------------------------- epochs
 
@@ -160,7 +160,7 @@ class Memory:
             elif end.sent is not None:
                 self._told(end.key.instance_id)
         retries = [end.retry_at_ms for end in ends if end.retry_at_ms is not None]
-        self._look(min(retries) if len(retries) == len(ends) else 0)
+        self._plan_look(min(retries) if len(retries) == len(ends) else 0)
         for answer in told:
             if isinstance(answer, BaseException):
                 raise answer
@@ -171,7 +171,7 @@ class Memory:
             self._drop_overtaken(key)
         elif settled.end is not None:
             self._metrics.jobs_ended([settled.end])
-        self._look(0)
+        self._plan_look(0)
 
     def _drop_overtaken(self, key: JobKey) -> None:
         """A job was not ours any more, so its instance went on without us."""

@@ -50,9 +50,9 @@ class UnservedCalls:
         if self._coverage.covers(queue):
             self._coverage.note(queue)
         else:
-            self._background.spawn(self._look(queue))
+            self._background.spawn(self._warn_if_unserved(queue))
 
-    async def _look(self, queue: DefinitionKey) -> None:
+    async def _warn_if_unserved(self, queue: DefinitionKey) -> None:
         since_ms = alive_since_ms(self._store.clock)
         workers = await self._store.read_workers(seen_since_ms=since_ms)
         if queue not in served_by(workers):

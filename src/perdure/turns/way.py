@@ -1,20 +1,32 @@
 """The way of a turn: something came for an instance, think, commit, hear the answer.
 
-An instance in memory is *idle* or *ahead*. Idle, it is what the store holds. Ahead, it has thought
-a turn that the store has not answered yet: nothing more is applied to it, and none of its jobs
-starts. What comes meanwhile waits in `HotInstance`.
+An instance in memory is *idle* or *ahead*. Idle, it is what the store holds. Ahead, it waits for an
+answer of the store, to a turn it has thought or to a question that comes before: nothing more is
+applied to it, and none of its jobs starts. What comes meanwhile waits in `HotInstance`, which has
+the two transitions, `run_ahead` and `become_idle`.
 
 | comes                  | idle                                 | ahead                       |
 |------------------------|--------------------------------------|-----------------------------|
 | a claim                | think over its messages: ahead       | waits                       |
 | the end of a local job | think over it: ahead; or to the inbox| waits                       |
-| an input of a caller,  | think over it: ahead                 | waits                       |
-| an update of one       |                                      |                             |
+| an update of a caller  | think over it: ahead; or to the inbox| waits                       |
+| an input of a caller   | think over it: ahead                 | waits                       |
+| - others decide too    | look what is new: ahead              | waits                       |
+| - they were faster     | ask for its lock: ahead              | waits                       |
+| - mail comes before it | read the inbox: ahead                | waits                       |
+| - it changes nothing   | ask whether memory is right: ahead   |                             |
 | accepted               |                                      | idle; jobs start, callers   |
 |                        |                                      | are told, what waits is next|
 | refused                |                                      | dropped: it never happened  |
 | failed                 |                                      | dropped; callers are told,  |
 |                        |                                      | or the instance is parked   |
+| what is new,           |                                      | idle; then as an input that |
+| or the inbox           |                                      | comes; or dropped           |
+| its lock               |                                      | think under it, then as to a|
+|                        |                                      | commit; too late: refused   |
+| memory is right        |                                      | idle; callers are told, what|
+|                        |                                      | waits is next               |
+| memory is wrong        |                                      | dropped                     |
 | its end                |                                      | dropped                     |
 | another epoch, no room | dropped                              | left as it is               |
 
@@ -103,10 +115,10 @@ class TurnWay:
         self._endings = around.endings
         self._metrics = around.metrics
         self._background = background
-        self._look = around.look
+        self.plan_look = around.look
         self._continued = around.continued
-        self.commits = CommitQueue(store, background, heard=self.hear)
-        self.direct = DirectTurns(self, store, memory, executions, background, around.look)
+        self.commits = CommitQueue(store, background, self)
+        self.direct = DirectTurns(self, store, memory, executions, background)
         self.updates = DirectUpdates(self, memory)
 
     # ------------------------------------------------------------ something comes
@@ -135,7 +147,7 @@ class TurnWay:
             # is still in the inbox.
             self._memory.unlease(claim.instance_id)
             hot.has_mail = True
-            self._look(0)
+            self.plan_look(0)
         else:
             self._memory.drop(hot)
             return False
@@ -153,8 +165,8 @@ class TurnWay:
         if not hot.is_ahead:
             self.direct.think(hot)
 
-    def go_on(self, hot: HotInstance) -> None:
-        """Go on with what came while the instance was ahead."""
+    def take_waiting(self, hot: HotInstance) -> None:
+        """Take what came while the instance was ahead."""
         claim, hot.claim = hot.claim, None
         if claim is not None and not self.take_claim(hot, claim):
             self.give_back(claim.instance_id, claim.lease)
@@ -249,9 +261,9 @@ class TurnWay:
 
     # ---------------------------------------------------------------------- heard
 
-    def hear(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
+    def heard_commit(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         """The store has answered a turn."""
-        hot.is_ahead = False
+        hot.become_idle()
         hot.reservation.drop()
         try:
             if receipt.status is TurnStatus.ACCEPTED:
@@ -293,7 +305,7 @@ class TurnWay:
             self.direct.contention.accepted(turn.instance_id)
             self.answer_inputs(hot)
         if receipt.has_unseen or turn.children or turn.deliveries:
-            self._look(0)
+            self.plan_look(0)
         if turn.outcome is not None or turn.continued is not None or turn.vanishes:
             self._ended(hot, turn)
         else:
@@ -334,11 +346,11 @@ class TurnWay:
             if job.leased:
                 self._jobs.run(hot.leased_job(turn, job))
             else:
-                self._look(0)
+                self.plan_look(0)
                 self._unserved.notice(job.queue)
         if turn.next_due_ms is not None:
-            self._look(turn.next_due_ms)
-        self.go_on(hot)
+            self.plan_look(turn.next_due_ms)
+        self.take_waiting(hot)
         self._memory.evict()
 
     def _ended(self, hot: HotInstance, turn: Turn) -> None:
@@ -349,7 +361,7 @@ class TurnWay:
         elif turn.continued is not None:
             self._unserved.notice(turn.continued.definition)
             self._continued(turn.instance_id)
-            self._look(0)
+            self.plan_look(0)
         claim, hot.claim = hot.claim, None
         self._memory.retire(hot)
         if claim is not None and claim.stamp.place > turn.stamp.place:
@@ -374,7 +386,7 @@ class TurnWay:
         has_work = not hot.asked or bool(turn.lease or turn.consumed or turn.job_ends)
         self.drop(hot)
         if has_work:
-            self._look(0)
+            self.plan_look(0)
 
     def _failed(self, hot: HotInstance, turn: Turn, error: StoreError) -> None:
         """The database does not take a turn: its callers are told, or people are."""

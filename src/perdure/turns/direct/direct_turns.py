@@ -12,7 +12,7 @@ Whatever the way, it is the store that tells whether the turn counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,6 @@ class DirectTurns:
         memory: Memory,
         executions: Executions,
         background: Background,
-        look: Callable[[int], None],
     ) -> None:
         """Prepare.
 
@@ -60,26 +59,14 @@ class DirectTurns:
             memory: Where they are kept.
             executions: Run user code.
             background: Runs what nothing awaits.
-            look: Looks for work at a time, or at 0 now.
         """
         self.contention = Contention()
         self._way = way
         self._store = store
         self._memory = memory
         self._background = background
-        self._look = look
-        self._catching_up = CatchingUp(
-            store, executions, background, seen=self._seen, failed=way.give_up
-        )
-        self._locked = LockedTurns(
-            store,
-            background,
-            self.contention,
-            think=self._think_locked,
-            again=self.think,
-            heard=way.hear,
-            failed=way.give_up,
-        )
+        self._catching_up = CatchingUp(store, executions, background, way, self)
+        self._locked = LockedTurns(store, background, way, self)
 
     def flush(self) -> None:
         """Send what waits now."""
@@ -96,7 +83,7 @@ class DirectTurns:
         elif self._store.locks_turns and self.contention.wants_lock(hot.execution.instance_id):
             self._locked.submit(hot)
         elif hot.was_sent or hot.has_mail:
-            hot.is_ahead = True  # Until the inbox is read nothing may be applied.
+            hot.run_ahead()  # Until the inbox is read nothing may be applied.
             self._background.spawn(self._read_mail(hot))
         elif self.contention.wants_look:
             self._catching_up.look(hot)
@@ -105,8 +92,8 @@ class DirectTurns:
 
     # ------------------------------------------------------------------- look
 
-    def _seen(self, hot: HotInstance, news: News) -> None:
-        """It was looked what is new of an instance."""
+    def looked(self, hot: HotInstance, news: News) -> None:
+        """It was looked what is new of an instance, which is idle again."""
         is_overtaken = news.live is None or news.live.stamp != hot.stamp
         self.contention.looked(is_overtaken=is_overtaken)
         try:
@@ -117,12 +104,12 @@ class DirectTurns:
         if not is_current:
             self._way.drop(hot)
         elif hot.was_sent or hot.has_mail:
-            hot.is_ahead = True
+            hot.run_ahead()
             self._background.spawn(self._read_mail(hot))
         else:
             self._go(hot, ())
 
-    def _think_locked(self, hot: HotInstance, news: News) -> Turn | Consequence:
+    def think_locked(self, hot: HotInstance, news: News) -> Turn | Consequence:
         """Think over what is new of an instance and the inputs, while the store keeps it."""
         try:
             if not self._catching_up.catch_up(hot, news):
@@ -148,10 +135,10 @@ class DirectTurns:
             live = await self._store.read_live(instance_id)
             inbox = await self._store.read_inbox(instance_id)
         except Exception as error:
-            hot.is_ahead = False
+            hot.become_idle()
             self._way.give_up(hot, error)
             return
-        hot.is_ahead = False
+        hot.become_idle()
         if not hot.is_current(live):
             self.contention.refused(instance_id)
             self._way.drop(hot)
@@ -216,12 +203,12 @@ class DirectTurns:
         held.__cause__ = error
         self._way.give_up(hot, held)
         # As a claimed turn the same trouble holds the instance, where everybody can see it.
-        self._look(0)
+        self._way.plan_look(0)
 
     # ---------------------------------------------------------------- confirm
 
     def _begin_confirming(self, hot: HotInstance, turn: Turn, *, is_newest: bool) -> None:
-        hot.is_ahead = True
+        hot.run_ahead()
         self._background.spawn(self._confirm(hot, turn, is_newest=is_newest))
 
     async def _confirm(self, hot: HotInstance, turn: Turn, *, is_newest: bool) -> None:
@@ -232,20 +219,20 @@ class DirectTurns:
             if is_newest and (turn.receipts or turn.observations):
                 is_newest = await keep_outcomes(self._store, turn, hot.asked or ())
         except RowError as error:
-            hot.is_ahead = False
+            hot.become_idle()
             hot.spoil_asked(error, has_more=False)
             self._way.drop(hot)
             return
         except Exception as error:
             # Whatever it is, the instance must not wait for an answer that will not come.
-            hot.is_ahead = False
+            hot.become_idle()
             self._way.give_up(hot, error)
             return
-        hot.is_ahead = False
+        hot.become_idle()
         if is_newest:
             self._way.answer_inputs(hot)
         if is_newest and hot.start is None:
-            self._way.go_on(hot)
+            self._way.take_waiting(hot)
             self._memory.evict()
         else:
             # It has moved on, or it was never there.

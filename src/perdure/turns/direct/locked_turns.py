@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from perdure.errors import StoreError
 from perdure.model.instances import LiveRow
@@ -19,9 +19,12 @@ from perdure.model.turns import Turn, TurnReceipt, TurnStatus
 from perdure.store.base import Store
 from perdure.store.locked_turns import HOLD_FOR_S, LockedTurn, News
 from perdure.turns.background import Background
-from perdure.turns.direct.contention import Contention
 from perdure.turns.hot import HotInstance
 from perdure.turns.loading.catching_up import known_as, may_have_mail
+
+if TYPE_CHECKING:
+    from perdure.turns.direct.direct_turns import DirectTurns
+    from perdure.turns.way import TurnWay
 
 logger = logging.getLogger(__name__)
 
@@ -49,36 +52,27 @@ class LockedTurns:
         self,
         store: Store,
         background: Background,
-        contention: Contention,
-        *,
-        think: Callable[[HotInstance, News], Turn | Consequence],
-        again: Callable[[HotInstance], None],
-        heard: Callable[[HotInstance, Turn, TurnReceipt], None],
-        failed: Callable[[HotInstance, BaseException], None],
+        way: TurnWay,
+        direct: DirectTurns,
     ) -> None:
         """Prepare.
 
         Args:
             store: Locks and commits.
             background: Runs what nothing awaits.
-            contention: Hears which instances others decide on.
-            think: Thinks over what is new of an instance, under its lock.
-            again: Hears of an instance whose turn was not thought; it is idle.
-            heard: Hears what became of a turn.
-            failed: Hears of an instance whose turn was not thought and will not be.
+            way: Hears what became of turns, and gives up instances without one.
+            direct: Thinks them.
         """
         self._store = store
         self._background = background
-        self._contention = contention
-        self._think = think
-        self._again = again
-        self._heard = heard
-        self._failed = failed
+        self._way = way
+        self._direct = direct
+        self._contention = direct.contention
         self._waiting: list[AskedTurn] = []
 
     def submit(self, hot: HotInstance) -> None:
         """Have a turn of an instance thought. Until it is answered nothing is applied to it."""
-        hot.is_ahead = True
+        hot.run_ahead()
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self.flush)
         self._waiting.append(AskedTurn(hot))
@@ -98,10 +92,10 @@ class LockedTurns:
             answer = self._store.commit_locked([one.locked for one in batch if one.locked])
         except StoreError as error:
             for one in batch:
-                one.hot.is_ahead = False
-                self._failed(one.hot, error)
+                one.hot.become_idle()
+                self._way.give_up(one.hot, error)
         else:
-            self._background.spawn(self._hear(batch, answer))
+            self._background.spawn(self._hear_batch(batch, answer))
 
     def _wants_inbox(self, hot: HotInstance, live: LiveRow) -> bool:
         """Return whether messages come before the inputs. On the thread that writes."""
@@ -113,14 +107,14 @@ class LockedTurns:
         """Think a turn while the store waits."""
         is_overtaken = news.live is None or news.live.stamp != one.hot.stamp
         self._contention.locked(one.hot.execution.instance_id, is_overtaken=is_overtaken)
-        thought = self._think(one.hot, news)
+        thought = self._direct.think_locked(one.hot, news)
         if isinstance(thought, Turn):
             one.turn = thought
         else:
             one.then = thought
         return one.turn
 
-    async def _hear(
+    async def _hear_batch(
         self, batch: Sequence[AskedTurn], answer: Awaitable[list[TurnReceipt | None]]
     ) -> None:
         for one, receipt in zip(batch, await answer, strict=True):
@@ -133,15 +127,15 @@ class LockedTurns:
                 # It was thought too late, so it never happened.
                 self._say_slow(hot)
                 receipt = TurnReceipt(TurnStatus.REFUSED)
-            self._heard(hot, one.turn, receipt)
+            self._way.heard_commit(hot, one.turn, receipt)
             return
-        hot.is_ahead = False
+        hot.become_idle()
         if one.then is not None:
             one.then()
         elif receipt is not None and receipt.error is not None:
-            self._failed(hot, receipt.error)
+            self._way.give_up(hot, receipt.error)
         else:
-            self._again(hot)
+            self._direct.think(hot)
 
     def _say_slow(self, hot: HotInstance) -> None:
         execution = hot.execution

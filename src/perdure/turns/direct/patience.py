@@ -44,9 +44,9 @@ class Patience:
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_at(until_s, self._look)
+        self._timer = asyncio.get_running_loop().call_at(until_s, self._lose_late)
 
-    def _look(self) -> None:
+    def _lose_late(self) -> None:
         now_s = asyncio.get_running_loop().time()
         self._timer = None
         while self._due and (self._due[0][0] <= now_s or self._due[0][1] not in self._waiting):

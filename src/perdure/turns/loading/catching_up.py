@@ -21,7 +21,8 @@ from perdure.turns.loading.pasts import Past
 from perdure.turns.watchdog import TurnTooLongError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from perdure.turns.direct.direct_turns import DirectTurns
+    from perdure.turns.way import TurnWay
 
 MAX_BATCH = 200
 """Instances that are looked at together."""
@@ -38,9 +39,8 @@ class CatchingUp:
         store: Store,
         executions: Executions,
         background: Background,
-        *,
-        seen: Callable[[HotInstance, News], None],
-        failed: Callable[[HotInstance, BaseException], None],
+        way: TurnWay,
+        direct: DirectTurns,
     ) -> None:
         """Prepare.
 
@@ -48,20 +48,20 @@ class CatchingUp:
             store: Where the instances are.
             executions: Replay what is missing.
             background: Runs what nothing awaits.
-            seen: Hears what is new of an instance, which is idle again.
-            failed: Hears of one that the store could not be asked about.
+            way: Gives up instances that the store could not be asked about.
+            direct: Hears what is new of the others, which are idle again.
         """
         self._store = store
         self._executions = executions
         self._background = background
-        self._seen = seen
-        self._failed = failed
+        self._way = way
+        self._direct = direct
         self._wanted: list[HotInstance] = []
         self._is_looking = False
 
     def look(self, hot: HotInstance) -> None:
         """Have an instance looked at. Until that is done nothing is applied to it."""
-        hot.is_ahead = True
+        hot.run_ahead()
         self._wanted.append(hot)
         if not self._is_looking:
             self._is_looking = True
@@ -81,12 +81,12 @@ class CatchingUp:
             found = await self._store.read_news([known_as(hot) for hot in batch])
         except Exception as error:
             for hot in batch:
-                hot.is_ahead = False
-                self._failed(hot, error)
+                hot.become_idle()
+                self._way.give_up(hot, error)
             return
         for hot, news in zip(batch, found, strict=True):
-            hot.is_ahead = False
-            self._seen(hot, news)
+            hot.become_idle()
+            self._direct.looked(hot, news)
 
     def catch_up(self, hot: HotInstance, news: News) -> bool:
         """Bring an instance to what is stored of it; False: it has to be read anew, if it is there.

@@ -156,7 +156,7 @@ class ClaimLoader:
         """Replay a claimed instance and take its turn on; hold it if that cannot be done."""
         try:
             cold = self._cold(claim.instance_id, claim.stamp, claim.definition_no, past)
-            is_whole = cold.go_on()
+            is_whole = cold.replay_slice()
         except (Exception, TurnTooLongError) as error:
             self._hold(claim, error)
         else:
@@ -222,7 +222,7 @@ class ClaimLoader:
         self._pace.begin()
         # What cannot be replayed is held by its next claimed turn, which meets the same error.
         with suppress(NondeterminismError, UnreadableEventError, TurnTooLongError):
-            is_whole = cold.go_on() or await cold.finish()
+            is_whole = cold.replay_slice() or await cold.finish()
             if is_whole and self._memory.hot.get(instance_id) is None:
                 self._memory.hot.put(cold.arrived(seen_no=NONE_SEEN))
             else:

@@ -29,7 +29,7 @@ class ColdInstance:
         self._pace = executions.pace
         self._slices = executions.replaying(execution, past)
 
-    def go_on(self) -> bool:
+    def replay_slice(self) -> bool:
         """Replay one slice; return whether it was the last.
 
         Raises:

@@ -201,7 +201,7 @@ class InputLoader:
                 one.decider, ExecutionId(live.instance_id, *live.stamp.key)
             )
             cold = ColdInstance(execution, live.stamp, past, self._executions)
-            is_whole = cold.go_on()
+            is_whole = cold.replay_slice()
         except (Exception, TurnTooLongError) as error:
             # Code that does not fit its history. A worker will hold the instance.
             self._fail(one, error)
@@ -218,7 +218,7 @@ class InputLoader:
         try:
             is_whole = await cold.finish()
             while not is_whole:
-                is_whole = cold.go_on()
+                is_whole = cold.replay_slice()
         except (Exception, TurnTooLongError) as error:
             self._fail(one, error)
             return
