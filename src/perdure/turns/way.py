@@ -65,7 +65,7 @@ from perdure.turns.background import Background
 from perdure.turns.commits import CommitQueue
 from perdure.turns.direct.direct_turns import DirectTurns
 from perdure.turns.direct.direct_updates import DirectUpdates
-from perdure.turns.direct.waiting_input import InputTooLongError, WaitingInput
+from perdure.turns.direct.waiting_input import InputTooLongError
 from perdure.turns.executions import Executions
 from perdure.turns.holds import Holds
 from perdure.turns.hot import HotInstance
@@ -158,12 +158,6 @@ class TurnWay:
         hot.results.append(end)
         if not hot.is_ahead:
             self._think_results(hot)
-
-    def take_inputs(self, hot: HotInstance, waiting: Sequence[WaitingInput]) -> None:
-        """Take inputs that callers wait for, all at once: their turn may drop the instance."""
-        hot.inputs = [*(hot.inputs or ()), *waiting]
-        if not hot.is_ahead:
-            self.direct.think(hot)
 
     def take_waiting(self, hot: HotInstance) -> None:
         """Take what came while the instance was ahead."""

@@ -97,32 +97,27 @@ class Deciding:
             RowError: The store refuses a value of it.
             StoreUnavailableError: The store has not answered in time.
         """
-        try:
-            return await self._decide(decider, instance_id, WaitingInput(input), patience_s)
-        except SharedTurnError:
-            alone = WaitingInput(input, is_alone=True)
-        return await self._decide(decider, instance_id, alone, patience_s)
-
-    async def _decide(
-        self, decider: DeciderDefinition, instance_id: str, asked: WaitingInput, patience_s: float
-    ) -> Answer | None:
-        """Have an input go into a turn, as soon as the instance is here."""
-        waiting = self._patience.begin(patience_s, partial(_lose_patience, asked, patience_s))
-        try:
-            self._memory.look_at_epoch()
-            hot = self._memory.hot.get(instance_id)
-            if hot is None:
-                self._loader.want(decider, instance_id, asked)
-            elif self._is_of(hot, decider):
-                self._way.take_inputs(hot, [asked])
-            else:
-                # Another class of that name has it in memory here.
-                asked.tell(None)
-                if not hot.is_ahead:
-                    self._way.drop(hot)
-            return await asked.decided()
-        finally:
-            self._patience.end(waiting)
+        asked = WaitingInput(input)
+        while True:
+            waiting = self._patience.begin(patience_s, partial(_lose_patience, asked, patience_s))
+            try:
+                self._memory.look_at_epoch()
+                hot = self._memory.hot.get(instance_id)
+                if hot is None:
+                    self._loader.want(decider, instance_id, asked)
+                elif self._is_of(hot, decider):
+                    self._way.direct.think(hot, (asked,))
+                else:
+                    # Another class of that name has it in memory here.
+                    asked.tell(None)
+                    if not hot.is_ahead:
+                        self._way.drop(hot)
+                return await asked.told
+            except SharedTurnError:
+                # Not twice: an input that is alone is the cause itself.
+                asked = WaitingInput(input, is_alone=True)
+            finally:
+                self._patience.end(waiting)
 
     async def read(self, decider: DeciderDefinition, key: ExecutionKey) -> DeciderExecution:
         """Return an execution as it is stored, to be looked at or tried on and thrown away.

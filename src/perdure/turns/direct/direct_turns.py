@@ -26,7 +26,7 @@ from perdure.store.locked_turns import News
 from perdure.turns.background import Background
 from perdure.turns.direct.contention import Contention
 from perdure.turns.direct.locked_turns import Consequence, LockedTurns
-from perdure.turns.direct.waiting_input import InputTooLongError, keep_outcomes
+from perdure.turns.direct.waiting_input import InputTooLongError, WaitingInput, keep_outcomes
 from perdure.turns.executions import Executions
 from perdure.turns.hot import HotInstance
 from perdure.turns.loading.catching_up import UNFIT, CatchingUp
@@ -72,14 +72,24 @@ class DirectTurns:
         """Send what waits now."""
         self._locked.flush()
 
-    def think(self, hot: HotInstance) -> None:
-        """Think over the inputs that callers wait for, and the messages before them."""
+    def think(self, hot: HotInstance, came: Sequence[WaitingInput] = ()) -> None:
+        """Think over the inputs that callers wait for, and the messages before them.
+
+        Args:
+            hot: The instance. If it is ahead, what came waits.
+            came: Inputs that come now, all at once: their turn may drop the instance.
+        """
+        if came:
+            hot.inputs = [*(hot.inputs or ()), *came]
+        if hot.is_ahead:
+            return
         start = hot.start
         if start is not None and not hot.has_inputs():
             # No caller waits any more for what would have begun it.
             self._way.drop(hot)
         elif start is not None:
-            self._go(hot, [Message(0, start.created_ms, start.start_kind, start.start_body)])
+            begins = Message(0, start.created_ms, start.start_kind, start.start_body)
+            self._follow(hot, self._decide(hot, (begins,), is_newest=True))
         elif self._store.locks_turns and self.contention.wants_lock(hot.execution.instance_id):
             self._locked.submit(hot)
         elif hot.was_sent or hot.has_mail:
@@ -88,7 +98,7 @@ class DirectTurns:
         elif self.contention.wants_look:
             self._catching_up.look(hot)
         else:
-            self._go(hot, ())
+            self._follow(hot, self._decide(hot, (), is_newest=False))
 
     # ------------------------------------------------------------------- look
 
@@ -107,7 +117,7 @@ class DirectTurns:
             hot.run_ahead()
             self._background.spawn(self._read_mail(hot))
         else:
-            self._go(hot, ())
+            self._follow(hot, self._decide(hot, (), is_newest=False))
 
     def think_locked(self, hot: HotInstance, news: News) -> Turn | Consequence:
         """Think over what is new of an instance and the inputs, while the store keeps it."""
@@ -144,7 +154,8 @@ class DirectTurns:
             self._way.drop(hot)
             return
         assert live is not None, "what is current is there"
-        self._go(hot, self._take_mail(hot, live, inbox))
+        messages = self._take_mail(hot, live, inbox)
+        self._follow(hot, self._decide(hot, messages, is_newest=False))
 
     def _take_mail(
         self, hot: HotInstance, live: LiveRow, inbox: Sequence[Message]
@@ -162,14 +173,6 @@ class DirectTurns:
         return messages[:MAX_MESSAGES]
 
     # ------------------------------------------------------------------ think
-
-    def _go(self, hot: HotInstance, messages: Sequence[Message]) -> None:
-        """Think, and commit or confirm."""
-        thought = self._decide(hot, messages, is_newest=hot.start is not None)
-        if isinstance(thought, Turn):
-            self._way.commits.submit(hot, thought)
-        else:
-            thought()
 
     def _decide(
         self, hot: HotInstance, messages: Sequence[Message], *, is_newest: bool
@@ -192,6 +195,13 @@ class DirectTurns:
         if execution.is_unchanged:
             return partial(self._begin_confirming, hot, turn, is_newest=is_newest)
         return turn
+
+    def _follow(self, hot: HotInstance, thought: Turn | Consequence) -> None:
+        """Commit what was thought, or do what follows without a commit."""
+        if isinstance(thought, Turn):
+            self._way.commits.submit(hot, thought)
+        else:
+            thought()
 
     def _fail(self, hot: HotInstance, error: InputTooLongError, *, has_more: bool) -> None:
         self._way.fail_inputs(hot, error, has_more=has_more)

@@ -28,7 +28,7 @@ class InputTooLongError(TurnTooLongError):
 class WaitingInput:
     """An input of `execute`, and the caller that waits for what becomes of it."""
 
-    __slots__ = ("_told", "answer", "input", "is_alone")
+    __slots__ = ("answer", "input", "is_alone", "told")
 
     def __init__(self, input: DirectInput, *, is_alone: bool = False) -> None:
         """Prepare.
@@ -41,16 +41,13 @@ class WaitingInput:
         self.is_alone = is_alone
         self.answer: Answer | None = None
         """What it came to in the turn that is being committed."""
-        self._told: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self.told: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        """The answer to come; None: the turn was refused, the input decided in vain."""
 
     @property
     def is_over(self) -> bool:
         """Whether no caller waits any more."""
-        return self._told.done()
-
-    def decided(self) -> asyncio.Future[Answer | None]:
-        """Return the answer to come; None: the turn was refused, the input decided in vain."""
-        return self._told
+        return self.told.done()
 
     def tell_committed(self) -> None:
         """What it came to is stored."""
@@ -58,8 +55,8 @@ class WaitingInput:
 
     def tell(self, answer: Answer | None) -> None:
         """The turn was committed, or refused."""
-        if not self._told.done():
-            self._told.set_result(answer)
+        if not self.told.done():
+            self.told.set_result(answer)
 
     def spoil(self, error: BaseException, *, is_sole: bool) -> None:
         """The turn it was in has failed; `is_sole`: with nothing else in it, so it is the cause."""
@@ -67,8 +64,8 @@ class WaitingInput:
 
     def fail(self, error: BaseException) -> None:
         """It cannot be decided."""
-        if not self._told.done():
-            self._told.set_exception(error)
+        if not self.told.done():
+            self.told.set_exception(error)
 
 
 async def keep_outcomes(store: Store, turn: Turn, asked: Iterable[WaitingInput]) -> bool:

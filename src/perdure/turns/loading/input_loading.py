@@ -125,7 +125,7 @@ class InputLoader:
         is_ours = isinstance(execution, DeciderExecution) and execution.definition is one.decider
         inputs = self._inputs_of(one)
         if is_ours:
-            self._way.take_inputs(hot, inputs)
+            self._way.direct.think(hot, inputs)
         else:
             # Something else of that id came into memory meanwhile.
             for asked in inputs:
