@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,11 @@ MAX_FILES = 25
 MAX_STATEMENTS = 30
 """The same for folders of statements."""
 MAX_FUNCTION_LINES = 60
+MAY_BE_SET = {
+    "showwarning",  # as Python's documentation says
+    "interrupt",  # of a job that runs: how its code is stopped at the moment
+}
+"""Functions that are set on objects of other classes."""
 
 
 def layer_of(file: Path) -> str:
@@ -222,3 +228,58 @@ def test_stored_data_is_never_unpickled_or_evaluated() -> None:
                 assert node.module not in forbidden, file
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
                 assert node.func.id not in {"eval", "exec"}, file
+
+
+def attributes_in(tree: ast.AST) -> Iterator[tuple[ast.Attribute, str]]:
+    """Yield the attributes that a file sets, each with what it is annotated as."""
+    for node in ast.walk(tree):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        annotation = ""
+        if isinstance(node, ast.AnnAssign):
+            targets, annotation = [node.target], ast.unparse(node.annotation)
+        for target in targets:
+            if isinstance(target, ast.Attribute):
+                yield target, annotation
+
+
+def is_own(attribute: ast.Attribute) -> bool:
+    return isinstance(attribute.value, ast.Name) and attribute.value.id in {"self", "cls"}
+
+
+def test_no_method_is_replaced_on_an_object_of_another_class() -> None:
+    """Nor is a function that it keeps: what an object calls, it is given when it is made."""
+    trees = {file: ast.parse(file.read_text()) for file in SRC.rglob("*.py")}
+    data, functions = set(MAY_BE_SET), set[str]()
+    for tree in trees.values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                for one in node.body:
+                    if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef):
+                        (data if one.decorator_list else functions).add(one.name)
+                    elif isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
+                        data.add(one.target.id)
+        for attribute, annotation in attributes_in(tree):
+            if is_own(attribute):
+                (functions if "Callable[" in annotation else data).add(attribute.attr)
+
+    found = [
+        f"{file.relative_to(SRC)}:{attribute.lineno} {attribute.attr}"
+        for file, tree in trees.items()
+        for attribute, _ in attributes_in(tree)
+        if not is_own(attribute) and attribute.attr in functions - data
+    ]
+    assert found == []
+
+
+def test_no_function_is_made_to_be_set_on_an_object_of_another_class() -> None:
+    made = ("lambda", "partial(")
+    found = [
+        f"{file.relative_to(SRC)}:{node.lineno} {target.attr}"
+        for file in SRC.rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(made)
+        for target in node.targets
+        if isinstance(target, ast.Attribute)
+        if not is_own(target) and target.attr not in MAY_BE_SET
+    ]
+    assert found == []

@@ -127,7 +127,7 @@ def test_prometheus_gets_all_that_was_counted_by_several_engines() -> None:
         metrics.starts.add(("checkout", "1.0.0", "client"))
         metrics.turns.observe(("checkout",), 2)
     other.starts.add(("ship", "1.0.0", "parent"))
-    other.hot_instances.read = lambda: 7.0
+    other.hot_instances.read_by(lambda: 7.0)
     registry = CollectorRegistry()
     registry.register(prometheus_collector(one, other))
 

@@ -109,11 +109,17 @@ async def bench(
     runner = JobRunner(
         Registry(definitions),
         options or WorkerOptions(),
-        host=Host("here", clock, tuple(resources), client=lambda: "the client", notice=said.append),
+        host=Host(
+            "here",
+            clock,
+            tuple(resources),
+            client=lambda: "the client",
+            notice=said.append,
+            chance=chance,
+        ),
         end=lambda job, end: ends.put_nowait((job, end)),
         freed=lambda job: None,
         find_inline=find_inline,
-        chance=chance,
     )
     try:
         yield Bench(runner, clock, ends, inline=inline, said=said)

@@ -1,4 +1,4 @@
-"""The turn is one machine: its parts hold each other, and an instance has one pair of transitions."""
+"""The turn is one machine: its parts hold each other, and its instances change in one place."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def test_the_parts_of_a_turn_s_machine_are_joined_by_no_callables(part: type) ->
     assert callables_given(part) == set()
 
 
-def test_a_turn_s_machine_is_given_two_callables_from_outside() -> None:
-    assert callables_given(Surroundings) == {"look", "continued"}
+def test_a_turn_s_machine_is_given_three_callables_from_outside() -> None:
+    assert callables_given(Surroundings) == {"look", "continued", "unfit"}
 
 
 def test_whether_an_instance_is_ahead_is_said_in_one_file() -> None:

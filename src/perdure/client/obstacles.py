@@ -39,9 +39,9 @@ class Obstacles:
         self._heard = asyncio.Event()
         self._held: set[str] = set()
         """What was held here. What an earlier run has blocked is tried again by this one."""
-        self._core.endings.when_held = self._hear_held
+        self._core.endings.listen_to_holds(self._hear_held)
         assert self._core.beside is not None, "an engine has a worker"
-        self._core.beside.turns.unserved.when_unserved = self._heard.set
+        self._core.beside.turns.unserved.listen(self._heard.set)
 
     def _hear_held(self, held: InstanceHeldError) -> None:
         self._held.add(held.instance_id)

@@ -31,7 +31,6 @@ from msgspec.structs import force_setattr
 from perdure.authoring.registry import Registry
 from perdure.authoring.scope import InlineRequest
 from perdure.errors import NotRegisteredError
-from perdure.ids import chance
 from perdure.jobs.attempts import (
     AttemptResult,
     GivenBack,
@@ -94,7 +93,6 @@ class JobRunner:
         builtins: Mapping[str, JobCode] | None = None,
         transactions: Transactions | None = None,
         metrics: Metrics | None = None,
-        chance: Callable[[], float] = chance,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -108,7 +106,6 @@ class JobRunner:
             builtins: The activities of our own, by name.
             transactions: Runs activities that take a connection, and hears of their ends.
             metrics: Counts activities that are cancelled while they run.
-            chance: Returns a random number between 0 and 1, for the jitter of retries.
 
         Raises:
             DefinitionError: An activity with `process=True` cannot be found by its name.
@@ -122,8 +119,8 @@ class JobRunner:
         self._host = host
         self._end = end
         self._freed = freed
-        self._launcher = Launcher(options, find_inline, transactions)
-        self._conclude = partial(conclude, clock=host.clock, chance=chance)
+        self._launcher = Launcher(options, find_inline, host.stand_in, transactions)
+        self._conclude = partial(conclude, clock=host.clock, chance=host.chance)
         self._slots = slots_of(options, builtin=BUILTIN_JOBS, waiting=WAITING_JOBS)
         self.sessions = BusySessions(options, host.worker_id)
         self.suspects = Suspects(options)

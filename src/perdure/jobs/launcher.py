@@ -47,16 +47,15 @@ class Launcher:
         self,
         options: WorkerOptions,
         find_inline: Callable[[JobKey], Awaitable[InlineRequest | None]],
+        stand_in: Callable[[JobRun], JobCode | None],
         transactions: Transactions | None = None,
     ) -> None:
         self._find_inline = find_inline
+        self._stand_in = stand_in
         self._transactions = transactions
         self._pauses = Pauses(to_ms(options.unserved_retry), to_ms(options.unserved_retry_max))
         self._threads = Threads("perdure-activity")
         self._processes = Processes()
-        self.stand_in: Callable[[JobRun], JobCode | None] = lambda _: None
-        """Hears of each attempt of an activity before its code is called. What it returns is called
-        instead, on the loop; for tests of what users write."""
 
     def attempt(self, run: JobRun) -> Coroutine[Any, Any, AttemptResult | JobCode | Settled]:
         """Return the coroutine that runs an attempt; it is made a task, `run.task`, at once.
@@ -67,7 +66,7 @@ class Launcher:
             return _refuse(run.refusal)
         if run.work is None:
             return self._inline(run)
-        stand_in = self.stand_in(run)
+        stand_in = self._stand_in(run)
         if stand_in is not None:
             return _on_loop(run, stand_in)
         if run.work.takes_connection:

@@ -18,12 +18,16 @@ from perdure.clock import Clock, to_datetime
 from perdure.codec import JSON, value_codec
 from perdure.durations import Duration, as_duration
 from perdure.errors import LimitExceededError, UsageError
+from perdure.ids import chance
 from perdure.jobs.sending import SendingAttempt, StreamFlusher
 from perdure.limits import MAX_DETAILS_BYTES
 from perdure.model.jobs import ClaimedJob
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
+
+    from perdure.jobs.attempts import JobCode
+    from perdure.jobs.slots import JobRun
 
 T = TypeVar("T")
 
@@ -41,6 +45,11 @@ class Host(NamedTuple):
     """Hears, from any thread, that code has said something."""
     streams: StreamFlusher | None = None
     """Stores what they send to streams; None: nothing does here."""
+    chance: Callable[[], float] = chance
+    """Returns a random number between 0 and 1, for the jitter of retries."""
+    stand_in: Callable[[JobRun], JobCode | None] = lambda _: None
+    """Hears of each attempt of an activity before its code is called. What it returns is called
+    instead, on the loop; for tests of what users write."""
 
 
 class RunningActivity:

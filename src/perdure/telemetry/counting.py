@@ -50,9 +50,12 @@ class Gauge:
         self.name = name
         self.help = help
         self.labels = labels
-        self.read: Callable[[], float] | None = None
-        """Tells the number of a gauge without labels; called from any thread."""
+        self._read: Callable[[], float] | None = None
         self._values: dict[Labels, float] = {}
+
+    def read_by(self, read: Callable[[], float]) -> None:
+        """Have a function tell the number of a gauge without labels; called from any thread."""
+        self._read = read
 
     def replace(self, values: Mapping[Labels, float]) -> None:
         """Forget all numbers and take these."""
@@ -64,8 +67,8 @@ class Gauge:
     def family(self) -> Family:
         """Return the numbers as they stand."""
         values: Mapping[Labels, float] = self._values
-        if self.read is not None:
-            values = {(): self.read()}
+        if self._read is not None:
+            values = {(): self._read()}
         return Family(self.name, self.kind, self.help, self.labels, values)
 
 

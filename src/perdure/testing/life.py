@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from functools import partial
 from typing import Any, cast
 
 from perdure.authoring.registry import Registry
@@ -34,6 +33,7 @@ from perdure.testing.findings import Findings
 from perdure.testing.mortal_store import CommitCount, MortalStore
 from perdure.turns.unserved import LIVE_WORKER_MS
 from perdure.worker.serving import Serving
+from perdure.worker.trial_parts import TrialParts
 
 A_CENTURY = timedelta(days=36_525)
 
@@ -66,6 +66,18 @@ ROUNDS = 8
 READERS_EVERY_S = 0.001
 
 
+class LifeCore(ClientCore):
+    """What the jobs of a trial's worker act through."""
+
+    def __init__(self, store: Store, secret: bytes) -> None:
+        super().__init__(store, Metrics(), owner="Trial")
+        self.secret = secret
+
+    async def read_secret(self) -> bytes:
+        """Return what tokens of promises are signed with: the same in every run of a test."""
+        return self.secret
+
+
 class Life:
     """A worker from its beginning to its death."""
 
@@ -79,11 +91,11 @@ class Life:
         findings: Findings,
         *,
         jitter: Callable[[], float],
+        secret: bytes,
     ) -> None:
         self.store = MortalStore(store, count)
         mortal = cast(Store, self.store)  # it has all that the store has
-        metrics = Metrics()
-        self.core = ClientCore(mortal, metrics, owner="Trial")
+        self.core = LifeCore(mortal, secret)
         inputs = InputSender(self.core)
         self._client = Client._around(self.core, inputs)
         self._lent = LentLoop("client of the trial's worker")
@@ -98,27 +110,25 @@ class Life:
             resources,
             self.core.endings,
             ClientForJobs(self.core, inputs, self._client_here),
-            metrics,
+            self.core.metrics,
             lambda worker_id: reader_loops(
                 mortal,
                 registry.readers,
                 OPTIONS,
-                metrics,
+                self.core.metrics,
                 self.core.noticed_work,
                 self._handlers,
                 worker_id=worker_id,
             ),
+            TrialParts(chance=jitter, stand_in=fakes.stand_in, unfit=findings.add),
         )
         self.core.beside = self.serving
-        jobs = self.serving.jobs
-        jobs._launcher.stand_in = fakes.stand_in
-        jobs._conclude = partial(jobs._conclude, chance=jitter)
-        self.serving.turns.shadow.report = findings.add
 
     async def open(self) -> None:
         """Get ready to work."""
         await self.core.open()
         await self.serving.open()
+        self.serving.turns.sign_with(self.core.secret)
         self.serving.start_by_hand()
         self._seen_ms = self.store.clock()
         self._lent.lend()

@@ -46,14 +46,20 @@ class TrialCore(ClientCore):
         incarnation = int.from_bytes(drawn, "big") >> 1 | 1
         return await super().begin(msgspec.structs.replace(new, incarnation=incarnation))
 
+    async def read_secret(self) -> bytes:
+        """Return what tokens of promises are signed with: the same in every run of a test."""
+        return self._world.secret
+
     # ------------------------------------------------------- who works in this process
 
     def turns(self) -> TurnRunner:
         """Return what decides inputs of this client, watched as closely as the worker."""
         self.refuse_closed()
         if self._alone is None:
-            self._alone = lone_turns(self.raw_store, self.endings, self.metrics, OPTIONS)
-            self._alone.shadow.report = self._world.findings.add
+            unfit = self._world.findings.add
+            self._alone = lone_turns(
+                self.raw_store, self.endings, self.metrics, OPTIONS, unfit=unfit
+            )
         return self._alone
 
     async def replay_all(self) -> None:

@@ -44,12 +44,13 @@ class World:
     ) -> None:
         self.clock = ManualClock() if now is None else ManualClock(from_datetime(now))
         self.store: Store = open_store("sqlite://:memory:", clock=self.clock)
-        # Made anew for each trial, it would be in what two runs of a test are compared by.
-        self.store.read_secret = self._read_secret  # type: ignore[method-assign]  # of this one
         self.registry = Registry(definitions)
         if isinstance(seed, bool) or not isinstance(seed, int):
             raise OptionError(f"seed must be a whole number, got {seed!r}")
         self.seed = seed
+        self.secret = blake2b(b"%d" % seed).digest()
+        """What tokens of promises are signed with. The store's own is made anew for each trial, and
+        would be in what two runs of a test are compared by."""
         self.findings = Findings()
         self.count = count or CommitCount()
         self.fakes = Fakes(self.registry.activities, random.Random(seed) if seed else None)
@@ -60,10 +61,6 @@ class World:
         self._at_rest = asyncio.Event()
         self._one_moves_time = asyncio.Lock()
         self._told_held: set[str] = set()
-
-    async def _read_secret(self) -> bytes:
-        """Return what tokens of promises are signed with: the same in every run of a test."""
-        return blake2b(b"%d" % self.seed).digest()
 
     @property
     def life(self) -> Life:
@@ -102,6 +99,7 @@ class World:
             self.fakes,
             self.findings,
             jitter=self._jitter.random,
+            secret=self.secret,
         )
         await life.open()
         return life

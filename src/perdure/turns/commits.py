@@ -56,7 +56,9 @@ class CommitQueue:
             else:
                 self._background.hear_answer(receipts, partial(self._heard_batch, batch))
 
-    def _heard_batch(self, batch: list[tuple[HotInstance, Turn]], receipts: list[TurnReceipt]) -> None:
+    def _heard_batch(
+        self, batch: list[tuple[HotInstance, Turn]], receipts: list[TurnReceipt]
+    ) -> None:
         for (hot, turn), receipt in zip(batch, receipts, strict=True):
             self._way.heard_commit(hot, turn, receipt)
 

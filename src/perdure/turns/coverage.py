@@ -32,8 +32,19 @@ from perdure.model.versions import VersionRange, is_version
 class Coverage:
     """What a worker serves: a registry seen through its options. Asks no store."""
 
-    def __init__(self, registry: Registry, options: WorkerOptions) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        options: WorkerOptions,
+        *,
+        behind: Callable[[], None] = lambda: None,
+    ) -> None:
         """Work out what is covered before anything is known of the store.
+
+        Args:
+            registry: The definitions.
+            options: Which of them, and which versions.
+            behind: Called when something is to be served that `learn` has not taken in yet.
 
         Raises:
             NotRegisteredError: An option is about an orchestration or version that is not here.
@@ -51,8 +62,7 @@ class Coverage:
             self._ranges or options.behaviours is not None or options.tags == "any"
         )
         """Whether more is covered than what is known without the store."""
-        self.when_behind: Callable[[], None] = lambda: None
-        """Called when something is to be served that `learn` has not taken in yet."""
+        self._behind = behind
         self._life = f"{fresh_id():016x}"
         self._noted: set[DefinitionKey] = set()
         self._recorded: set[DefinitionKey] = set()
@@ -100,7 +110,7 @@ class Coverage:
         """This process records a definition: it counts as recorded, before the store is asked."""
         if not self.serves(key) and self.covers(key):
             self._noted.add(key)
-            self.when_behind()
+            self._behind()
 
     def covers(self, key: DefinitionKey) -> bool:
         """Return whether turns or jobs of a definition are taken here, or will be once it is

@@ -26,7 +26,7 @@ class Endings:
         self._answers: dict[str, dict[str, list[asyncio.Future[bytes | None]]]] = {}
         self.told = 0
         """How often an end or a hold was told, or that an instance is gone."""
-        self.when_held: Callable[[InstanceHeldError], None] = lambda _: None
+        self._of_holds: list[Callable[[InstanceHeldError], None]] = []
         """Called with every hold that this process has written."""
 
     def expect(self, instance_id: str, *, hears_holds: bool = True) -> asyncio.Future[InstanceEnd]:
@@ -91,7 +91,12 @@ class Endings:
     def tell_hold(self, instance_id: str, status: Status, reason: str) -> None:
         """This process has parked or blocked an instance."""
         self.tell_held(instance_id, status, reason)
-        self.when_held(InstanceHeldError(instance_id, status, reason))
+        for listener in self._of_holds:
+            listener(InstanceHeldError(instance_id, status, reason))
+
+    def listen_to_holds(self, listener: Callable[[InstanceHeldError], None]) -> None:
+        """Have a function called with every hold that this process writes from now on."""
+        self._of_holds.append(listener)
 
     # -------------------------------------------------------------------- updates
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 
 from perdure.authoring.registry import Registry
+from perdure.errors import NondeterminismError
 from perdure.ids import fresh_id
 from perdure.model.options import WorkerOptions
 from perdure.store.base import Store
@@ -25,6 +27,7 @@ def lone_turns(
     options: WorkerOptions | None = None,
     *,
     registry: Registry | None = None,
+    unfit: Callable[[str, NondeterminismError], None] = lambda *_: None,
 ) -> TurnRunner:
     """Return what runs turns of deciders where there is no worker.
 
@@ -34,6 +37,7 @@ def lone_turns(
         metrics: Where to count.
         options: How turns are watched.
         registry: The code of orchestrations that are replayed here; none if not given.
+        unfit: Hears of each instance whose code cannot be replayed; for trials.
     """
     options = options or WorkerOptions()
     # Not among the workers, so it is no instance's home: any worker may claim at once.
@@ -43,5 +47,6 @@ def lone_turns(
         jobs=NoJobs(),
         endings=endings,
         metrics=TurnMetrics(metrics, worker_id=worker_id),
+        unfit=unfit,
     )
     return TurnRunner(store, Coverage(registry or Registry(()), options), options, around)

@@ -33,7 +33,9 @@ class Memory:
         around: Surroundings,
     ) -> None:
         self.hot = HotInstances(options.hot_instances)
-        self.shadow = ShadowReplays(store, options.shadow_rate, background, executions)
+        self.shadow = ShadowReplays(
+            store, options.shadow_rate, background, executions, around.unfit
+        )
         self._store = store
         self._executions = executions
         self._background = background

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from perdure.errors import NondeterminismError
 from perdure.turns.endings import Endings
 from perdure.turns.job_room import JobRoom
 from perdure.turns.metrics import TurnMetrics
@@ -26,3 +27,5 @@ class Surroundings:
     """Looks for work at a time, or at 0 now."""
     continued: Callable[[str], None] = lambda _: None
     """Hears of instances that continued as new."""
+    unfit: Callable[[str, NondeterminismError], None] = lambda *_: None
+    """Hears, in a trial, of each instance whose code cannot be replayed, and why, with values."""

@@ -36,8 +36,11 @@ class UnservedCalls:
         self._background = background
         self._known: set[DefinitionKey] = set()
         self._room = MAX_ASKED
-        self.when_unserved: Callable[[], None] = lambda: None
-        """Called after each warning."""
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have a function called after each warning from now on."""
+        self._listeners.append(listener)
 
     def notice(self, queue: DefinitionKey) -> None:
         """A call went into a queue, and this worker does not run it at once."""
@@ -63,7 +66,8 @@ class UnservedCalls:
                 or "hand it to a worker, Worker(url, [...]), and start that",
                 extra={"definition": queue.name},
             )
-            self.when_unserved()
+            for listener in self._listeners:
+                listener()
 
 
 def alive_since_ms(clock: Clock, within_ms: int = LIVE_WORKER_MS) -> int:

@@ -49,6 +49,7 @@ from perdure.worker.leases import LeaseKeeper
 from perdure.worker.loop_watch import LoopWatch
 from perdure.worker.neighbours import Neighbours
 from perdure.worker.process_id import own_process
+from perdure.worker.trial_parts import NO_TRIAL, TrialParts
 from perdure.worker.tuning import PythonTuning
 
 logger = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class Serving:
         client: ClientForJobs,
         metrics: Metrics,
         duties: Callable[[str], Duties] = lambda _: {},
+        trial: TrialParts = NO_TRIAL,
     ) -> None:
         """Prepare; nothing runs yet.
 
@@ -105,10 +107,13 @@ class Serving:
             metrics: Where to count.
             duties: Returns loops of others that run as long as the worker does, by name; hears
                 its id.
+            trial: What is otherwise in a trial.
         """
         self.worker_id = options.name or f"{socket.gethostname()}-{os.getpid()}-{fresh_id():x}"
         self.registry = registry
-        self.coverage = Coverage(registry, options)
+        self._is_behind = asyncio.Event()
+        """Set when a definition is recorded here that is covered and not claimed yet."""
+        self.coverage = Coverage(registry, options, behind=self._is_behind.set)
         self.health = Health()
         self._duties = duties(self.worker_id)
         self._readers = [reader_key(name) for name in registry.readers]
@@ -119,9 +124,6 @@ class Serving:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._started_ms = 0
         self._is_serving = False
-        self._is_behind = asyncio.Event()
-        """Set when a definition is recorded here that is covered and not claimed yet."""
-        self.coverage.when_behind = self._is_behind.set
         self._is_stale = True
         """Whether what is claimed is not what is covered."""
         self._epoch_no = store.epoch.number
@@ -136,13 +138,13 @@ class Serving:
         self._metrics = metrics
         self._heartbeats = Heartbeats(store, options.heartbeat_every)
         self._streams = StreamFlusher(store, endings.tell_change, metrics.stream_items)
-        self.jobs = self._make_jobs(tuple(resources), client)
-        self.turns = self._make_turns(endings)
-        metrics.hot_instances.read = self.turns.hot.__len__
+        self.jobs = self._make_jobs(tuple(resources), client, trial)
+        self.turns = self._make_turns(endings, trial)
+        metrics.hot_instances.read_by(self.turns.hot.__len__)
         self._loop_watch = LoopWatch(options.turn_warning, self.jobs.started)
         self._watch_leases()
 
-    def _make_turns(self, endings: Endings) -> TurnRunner:
+    def _make_turns(self, endings: Endings, trial: TrialParts) -> TurnRunner:
         around = Surroundings(
             worker_id=self.worker_id,
             jobs=self.jobs,
@@ -150,10 +152,13 @@ class Serving:
             metrics=TurnMetrics(self._metrics, worker_id=self.worker_id),
             look=self._look,
             continued=self.housekeeping.continued,
+            unfit=trial.unfit,
         )
         return TurnRunner(self._store, self.coverage, self._options, around)
 
-    def _make_jobs(self, resources: tuple[object, ...], client: ClientForJobs) -> JobRunner:
+    def _make_jobs(
+        self, resources: tuple[object, ...], client: ClientForJobs, trial: TrialParts
+    ) -> JobRunner:
         store, registry = self._store, self.registry
         return JobRunner(
             registry,
@@ -165,6 +170,8 @@ class Serving:
                 client.here,
                 self._heartbeats.notice,
                 self._streams,
+                trial.chance,
+                trial.stand_in,
             ),
             end=self._job_ended,
             freed=self._place_freed,

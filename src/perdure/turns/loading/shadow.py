@@ -37,11 +37,10 @@ class ShadowReplays:
         rate: float,
         background: Background,
         executions: Executions,
+        unfit: Callable[[str, NondeterminismError], None],
     ) -> None:
         self.mismatches = 0
-        self.report: Callable[[str, NondeterminismError], None] = lambda *_: None
-        """Hears of each instance whose code cannot be replayed, and why, values included; for
-        tests."""
+        self._unfit = unfit
         self._store = store
         self._rate = rate
         self._background = background
@@ -66,14 +65,14 @@ class ShadowReplays:
         }
         if isinstance(execution, Execution):
             for lost in execution.scope.lost:
-                self.report(execution.instance_id, NondeterminismError(lost))
+                self._unfit(execution.instance_id, NondeterminismError(lost))
         shadow = self._executions.again(execution)
         try:
             await self._executions.replay_beside(shadow, Past(history))
             self._compare(execution, shadow, facts)
         except NondeterminismError as error:
             self.mismatches += 1
-            self.report(execution.instance_id, error)
+            self._unfit(execution.instance_id, error)
             # Without its text, which shows values.
             logger.error(
                 "the code of %s cannot be replayed (event %s, %s); a crash would have blocked "
@@ -103,7 +102,7 @@ class ShadowReplays:
             codec = execution.definition.state
             if codec.encode(execution.state, "state") != codec.encode(shadow.state, "state"):
                 self.mismatches += 1
-                self.report(execution.instance_id, NondeterminismError(NOT_PURE))
+                self._unfit(execution.instance_id, NondeterminismError(NOT_PURE))
                 logger.error(
                     "the events of instance %r fold to another state than it had: evolve of "
                     "decider %r is not pure",
