@@ -31,7 +31,13 @@ from perdure.errors import (
     UsageError,
     VersionConflictError,
 )
-from perdure.model.histories.events import CancelRequested, InputTaken, SignalReceived, Terminated
+from perdure.model.histories.events import (
+    ActivityCompleted,
+    CancelRequested,
+    InputTaken,
+    SignalReceived,
+    Terminated,
+)
 from perdure.model.instances import Status
 from perdure.model.turns import FedEvent, UniqueKey
 from tests.core.desk import Desk
@@ -64,6 +70,41 @@ def placed() -> Desk:
 
 
 # ----------------------------------------------------------------------- accepted
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(
+            b'{"tag":"Ship","input":{"order_id":"o-1"},"input_id":"","correlation":""}',
+            id="with-defaults",
+        ),
+        pytest.param(
+            b'{"tag": "Ship", "input": {"order_id": "o-1"}, "later": 1}', id="of-a-newer-version"
+        ),
+    ],
+)
+def test_a_message_is_on_record_in_the_bytes_in_which_it_came(body: bytes) -> None:
+    desk = placed()
+    message = desk.sent(Ship("o-1"))._replace(body=body)
+
+    turn = desk.run([message])
+
+    assert turn.events[0] == ("input_taken", body)
+    desk.check()
+
+
+def test_the_end_of_an_effect_is_on_record_in_the_bytes_in_which_it_came() -> None:
+    desk = placed()
+    seq = desk.seq_of("effect_scheduled")
+    result = raw({"tag": "Pay", "input": {"order_id": "o-1", "amount": 3}})
+    message = desk.message(ActivityCompleted(schedule=seq, result=result))
+    with_defaults = message.body[:-1] + b',"failures":[]}'
+
+    turn = desk.run([message._replace(body=with_defaults)])
+
+    assert turn.events[0] == ("activity_completed", with_defaults)
+    desk.check()
 
 
 def test_an_accepted_input_is_on_record_with_all_that_follows() -> None:

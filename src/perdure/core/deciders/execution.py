@@ -65,7 +65,6 @@ from perdure.model.histories.events import (
     StoredEvent,
     Terminated,
 )
-from perdure.model.histories.rows import read_message
 from perdure.model.messages import Message
 from perdure.model.turns import Turn
 
@@ -280,9 +279,7 @@ class DeciderExecution:
 
     def _take(self, message: Message) -> None:
         """Apply a message, or drop it if it means nothing any more."""
-        if message.no:
-            self._changes.consumed.append(message.no)
-        event = read_message(message)
+        event = self._changes.take(message)
         if isinstance(event, InputTaken):
             self._take_input(event, message.timer_key)
         elif self.notes.terminal is None and message.execution in (0, self.execution):

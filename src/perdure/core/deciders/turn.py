@@ -39,10 +39,11 @@ from perdure.model.histories.events import (
     Terminated,
     write_event,
 )
+from perdure.model.histories.rows import read_message
 from perdure.model.histories.slot import StartedSlot
 from perdure.model.instances import NewInstance
 from perdure.model.jobs import BuriedJob, JobPolicy, NewJob
-from perdure.model.messages import Delivery
+from perdure.model.messages import Delivery, Message
 from perdure.model.turns import (
     ChildStart,
     FedEvent,
@@ -56,6 +57,8 @@ from perdure.model.turns import (
 
 KEYED = "key:"
 """Before the key of a decider's own timer, in the inbox."""
+
+_NO_BODY = Body("", b"")
 
 _UNNOTED = frozenset({EventRecorded, InputRejected, InputSent, Replied})
 """Events that say nothing but what the fold and the turn make of them."""
@@ -98,6 +101,10 @@ class DeciderChanges:
         self._id = notes.id
         self._terms = terms
         self._now_ms = notes.now_ms
+        self._event: Event | None = None
+        """What the newest message has become."""
+        self._came = _NO_BODY
+        """That message."""
         self.events: list[Body] = []
         self.consumed: list[int] = []
         self.unique: UniqueKey | None = None
@@ -119,9 +126,23 @@ class DeciderChanges:
         self._children: list[ChildStart] = []
         self._deliveries: list[Delivery] = []
 
+    def take(self, message: Message) -> Event:
+        """Return the event that a message becomes. If it is put on record as it is, then in the
+        bytes in which it came.
+
+        Raises:
+            UnreadableEventError: It is damaged or of an unknown kind.
+        """
+        if message.no:
+            self.consumed.append(message.no)
+        self._event = read_message(message)
+        self._came = Body(message.kind, message.body)
+        return self._event
+
     def append(self, event: Event) -> int:
         """Put an event on record; return its number."""
-        notes, written = self.notes, write_event(event)
+        notes = self.notes
+        written = self._came if event is self._event else write_event(event)
         seq = notes.last_seq = notes.last_seq + 1
         notes.digest.feed(written.kind, self._now_ms, written.body)
         self.events.append(written)
