@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import gc
 import importlib.util
 import os
 import shutil
@@ -64,6 +65,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Keep the cyclic collector from what the tests themselves are, half a million objects: it
+    would look through them again and again, now and whenever a test has made many."""
+    gc.disable()
+    try:
+        return (yield from _compiled_once(session))
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def _compiled_once(session: pytest.Session) -> Generator[None, object, object]:
     """Let the first process of a run compile the tests, and the others load what it wrote: that is
     two thirds of what it takes to collect them, and each process collects them all."""
     run = getattr(session.config, "workerinput", None)

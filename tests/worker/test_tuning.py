@@ -17,7 +17,7 @@ def _as_it_was() -> Iterator[None]:
     thresholds, switch_s = gc.get_threshold(), sys.getswitchinterval()
     gc.unfreeze()
     yield
-    gc.unfreeze()
+    gc.freeze()  # As all tests have it: see tests/conftest.py.
     gc.set_threshold(*thresholds)
     sys.setswitchinterval(switch_s)
 
