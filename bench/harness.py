@@ -249,8 +249,8 @@ async def read_facts(store: Store) -> StoreFacts:
 async def _sqlite_settings(store: SqliteStore) -> tuple[str, dict[str, str]]:
     # Not part of the contract: the settings are those of one connection, and only the writing
     # thread may use it.
-    [(mode,)] = await store._work(lambda t: t.connection.run("read_journal_mode"))
-    [(synchronous,)] = await store._work(lambda t: t.connection.run("read_synchronous"))
+    [(mode,)] = await store.work(lambda t: t.connection.run("read_journal_mode"))
+    [(synchronous,)] = await store.work(lambda t: t.connection.run("read_synchronous"))
     names = {0: "OFF", 1: "NORMAL", 2: "FULL", 3: "EXTRA"}
     return f"SQLite {sqlite3.sqlite_version}", {
         "journal_mode": str(mode),

@@ -56,7 +56,7 @@ async def read_settings(store: Store) -> tuple[str, dict[str, str]]:
     def read(name: str) -> Callable[[Transaction], str]:
         return lambda t: str(t.connection.run_own("SELECT current_setting($1)", (name,))[0][0])
 
-    settings = {name: await found._work(read(name)) for name in ("server_version", *SETTINGS)}
+    settings = {name: await found.work(read(name)) for name in ("server_version", *SETTINGS)}
     version = settings.pop("server_version")
     return f"PostgreSQL {version} through asyncpg {asyncpg.__version__}", settings
 

@@ -127,7 +127,7 @@ class FeedWorld(World):
 
 
 async def see(world: FeedWorld) -> Left:
-    rows = await sqlite_of(world)._work(
+    rows = await sqlite_of(world).work(
         lambda t: t.connection.run_own("SELECT line, half FROM kept", ())
     )
     heard: dict[str, tuple[str, ...]] = {}

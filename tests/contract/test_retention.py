@@ -205,7 +205,7 @@ class TestExpiry:
         expiry = Expiry(streams_before_ms=clock() + 9)
 
         assert isinstance(store, SqlAdmin)
-        removed = await store._work(
+        removed = await store.work(
             lambda t: remove_expired(t.connection, found, expiry, now_ms=clock())
         )
 

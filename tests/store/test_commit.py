@@ -179,7 +179,7 @@ async def test_the_result_for_another_execution_is_dropped_with_its_job(
     """A dead job that was put back may outlive its execution; here the row is changed by hand."""
     stamp = await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2),))
     [claimed] = await claim_jobs(store)
-    await store._work(
+    await store.work(
         lambda t: t.connection.run_own("UPDATE live SET execution = 2 WHERE instance_id = 'i'", ())
     )
 

@@ -209,7 +209,7 @@ async def test_an_event_that_is_lost_does_not_hide_those_behind_it(store: Sqlite
     def lose(connection: Connection) -> None:
         connection.run_own("DELETE FROM history WHERE seq = 2", ())
 
-    await store._work(lambda t: lose(t.connection))
+    await store.work(lambda t: lose(t.connection))
 
     events, upto = await store.read_feed(after=0, limit=2)
     rest, _ = await store.read_feed(after=upto, limit=9)
@@ -224,7 +224,7 @@ async def test_numbers_go_on_though_events_were_removed(store: SqliteStore) -> N
     def archive(connection: Connection) -> None:
         connection.run_own("DELETE FROM history WHERE seq < 3", ())
 
-    await store._work(lambda t: archive(t.connection))
+    await store.work(lambda t: archive(t.connection))
     await accepted(store, next_turn(ID, stamp, events=(PLACED,), feed=(FedEvent(0, "b"),)))
     [history] = await store.read_histories([ExecutionKey(ID, stamp.incarnation, stamp.execution)])
 

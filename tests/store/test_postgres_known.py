@@ -163,7 +163,7 @@ async def test_a_claim_that_is_given_back_in_the_same_transaction_is_known_to_be
         has_begun.set()
         return go_on.wait(WITHIN_S)
 
-    before = asyncio.ensure_future(store._work(hold_up))
+    before = asyncio.ensure_future(store.work(hold_up))
     await until(has_begun.is_set)
     claiming = asyncio.ensure_future(store.claim_turns(asked))
     await until(lambda: queue.qsize() == 1)

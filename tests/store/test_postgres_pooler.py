@@ -90,8 +90,8 @@ async def test_no_statement_is_compiled_before_it_is_run(store: Store) -> None:
     they do. A pooler hands on no settings of a session."""
     assert isinstance(store, PostgresStore)
 
-    written = await store._work(lambda t: t.connection.run_own("SHOW jit", ()), is_quiet=True)
-    read = await store._read(lambda connection: connection.run_own("SHOW jit", ()))
+    written = await store.work(lambda t: t.connection.run_own("SHOW jit", ()), is_quiet=True)
+    read = await store.read(lambda connection: connection.run_own("SHOW jit", ()))
 
     assert written == read == [("off",)]
 

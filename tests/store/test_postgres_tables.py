@@ -177,7 +177,7 @@ async def test_the_connections_own_path_does_not_matter(store: Store, run: Run) 
     def wander(transaction: Transaction) -> None:
         transaction.connection.run_own("SET search_path = pg_catalog, pg_temp", ())
 
-    await store._work(wander)  # type: ignore[attr-defined]
+    await store.work(wander)  # type: ignore[attr-defined]
 
     await run("INSERT INTO notes (text) VALUES ('a')")
     assert await run("SELECT text FROM public.notes") == [("a",)]
@@ -203,7 +203,7 @@ async def test_what_else_is_in_the_transaction_has_its_path_back(store: Store, r
         [(path,)] = transaction.connection.run_own("SHOW search_path", ())
         paths.append(path)
 
-    await store._work(look)  # type: ignore[attr-defined]
+    await store.work(look)  # type: ignore[attr-defined]
 
     assert paths[0] == paths[1]
 

@@ -408,7 +408,7 @@ async def test_the_stores_own_statements_have_no_deadline(store: Store, run: Run
             "p", lease=LEASE, from_pos=0, work=lambda t: len(t.execute(ENDLESS)), within_s=0.05
         )
 
-    counted = await store._work(  # type: ignore[attr-defined]  # of this store
+    counted = await store.work(  # type: ignore[attr-defined]  # of this store
         lambda transaction: transaction.connection.run_own(LONG, ())
     )
 

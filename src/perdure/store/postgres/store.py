@@ -230,7 +230,7 @@ class PostgresStore(SqlStore):
         """Record a worker's sign of life, and hold its lock."""
         others = await super().beat(worker, is_first=is_first)
         if self.knows_connections and self._lanes[MAIN].connection is not self._attended:
-            self._attended, self._presence = await self._work(
+            self._attended, self._presence = await self.work(
                 lambda t: self._attend(t.connection, worker), is_quiet=True
             )
             self._notifications.attend(partial(key_of, self.address.schema, worker))
@@ -255,7 +255,7 @@ class PostgresStore(SqlStore):
 
     async def forget_presence(self, key: int) -> None:
         """Forget the lock of a worker that is no more."""
-        await self._work(lambda t: t.connection.run("forget_presence", key=key), is_quiet=True)
+        await self.work(lambda t: t.connection.run("forget_presence", key=key), is_quiet=True)
 
     def _is_departed(self, connection: Connection, departed: Departed) -> bool:
         worker_id, host, pid, started_ms, _, _, life, key = departed
@@ -317,7 +317,7 @@ class PostgresStore(SqlStore):
     async def place(self) -> DatabasePlace:
         """Return what tells this database from others."""
         if self._place is None:
-            self._place = await self._read(lambda c: read_place(c, self.address))
+            self._place = await self.read(lambda c: read_place(c, self.address))
         if self._place is None:
             raise StoreError(f"{self.address.shown} has lost its tables")
         return self._place
@@ -370,7 +370,7 @@ class PostgresStore(SqlStore):
 
     async def _number_feed(self) -> None:
         """Give positions to what was committed since the last time."""
-        await self._work(_number_feed, is_quiet=True)
+        await self.work(_number_feed, is_quiet=True)
 
     # ---------------------------------------------------------------- helpers
 
@@ -388,7 +388,8 @@ class PostgresStore(SqlStore):
         is_locked = bool(operations) and isinstance(operations[0], LockedTurn)
         return self._batchers[LOCKED if is_locked else MAIN]
 
-    async def _read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run a function with a connection that reads one state of the database."""
         self._process.refuse_elsewhere()
         return await self._readers.read(work)
 

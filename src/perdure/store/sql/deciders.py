@@ -36,7 +36,7 @@ class SqlDeciders(ABC):
         self._heard: list[Callable[[], None]] = []
 
     @abstractmethod
-    async def _work(
+    async def work(
         self,
         run: Callable[[Transaction], T],
         *,
@@ -46,14 +46,14 @@ class SqlDeciders(ABC):
         """Run a function in the next transaction that writes."""
 
     @abstractmethod
-    async def _read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function with a connection that reads one state of the database."""
 
     async def read_receipts(
         self, instance_id: str, input_ids: Sequence[str]
     ) -> dict[str, bytes | None]:
         """Return the outcomes of inputs that were given before; None: given and not decided yet."""
-        return await self._read(
+        return await self.read(
             lambda c: {
                 input_id: outcome
                 for input_id, _, outcome in c.run(
@@ -76,11 +76,11 @@ class SqlDeciders(ABC):
     ) -> list[bytes] | None:
         """Keep outcomes of inputs that changed nothing, and what was observed of them."""
         settled = SettledInputs(instance_id, receipts, observations, stamp)
-        return await self._work(settled.write, patience_s=patience_s)
+        return await self.work(settled.write, patience_s=patience_s)
 
     async def read_lives(self, instance_ids: Sequence[str]) -> list[LiveRow | None]:
         """Return the narrow rows of instances."""
-        return await self._read(lambda c: reading.read_lives(c, instance_ids))
+        return await self.read(lambda c: reading.read_lives(c, instance_ids))
 
     async def read_snapshots(
         self, executions: Sequence[ExecutionKey]
@@ -88,7 +88,7 @@ class SqlDeciders(ABC):
         """Return the newest snapshot of each execution, None where there is none."""
         keys = pack([(part_of(key.instance_id), *key) for key in executions])
         found: list[StoredSnapshot | None] = [None] * len(executions)
-        for index, *values in await self._read(lambda c: c.run("read_snapshots", keys=keys)):
+        for index, *values in await self.read(lambda c: c.run("read_snapshots", keys=keys)):
             found[index] = StoredSnapshot(*values)
         return found
 
@@ -96,17 +96,17 @@ class SqlDeciders(ABC):
         self, *, after: SlicePlace, above: int, limit: int
     ) -> list[SnapshotPlace]:
         """Return which events the newest snapshots of live instances are of."""
-        return await self._read(
+        return await self.read(
             lambda c: event_removal.list_snapshots(c, after=after, above=above, limit=limit)
         )
 
     async def first_unread(self, execution: ExecutionKey) -> int | None:
         """Return the first event of an execution that some reader of the feed has not passed."""
-        return await self._read(lambda c: event_removal.first_unread(c, execution))
+        return await self.read(lambda c: event_removal.first_unread(c, execution))
 
     async def remove_events(self, removal: EventRemoval, *, before_ms: int) -> bool:
         """Remove events of an execution, and put down what stands for them."""
-        return await self._work(
+        return await self.work(
             lambda t: event_removal.remove_events(t.connection, removal, before_ms=before_ms),
             is_quiet=True,
         )
@@ -115,7 +115,7 @@ class SqlDeciders(ABC):
         self, instance_id: str, *, after: int = 0, limit: int = 500
     ) -> list[Observation]:
         """Return observed inputs of an instance in order, from behind a number on."""
-        rows = await self._read(
+        rows = await self.read(
             lambda c: c.run(
                 "read_observations",
                 part=part_of(instance_id),
@@ -129,7 +129,7 @@ class SqlDeciders(ABC):
     async def read_unique_key(self, scope: str, key: str) -> str | None:
         """Return the instance that has a business key."""
         unique = UniqueKey(scope, key)
-        return (await self._read(lambda c: load_holders(c, [unique]))).get(unique)
+        return (await self.read(lambda c: load_holders(c, [unique]))).get(unique)
 
     # ---------------------------------------------------------------- the feed
 
@@ -142,7 +142,7 @@ class SqlDeciders(ABC):
         tags: Sequence[str] = (),
     ) -> tuple[list[FeedEvent], int]:
         """Return events in the order of their commits, and up to where was looked."""
-        return await self._read(
+        return await self.read(
             lambda c: feed.read_feed(c, after=after, limit=limit, deciders=deciders, tags=tags)
         )
 
@@ -150,7 +150,7 @@ class SqlDeciders(ABC):
         self, name: str, *, lease: int, lease_ms: int, worker_id: str = ""
     ) -> Checkpoint | None:
         """Take or keep the right to read under a name, made at position 0 if it is new."""
-        return await self._work(
+        return await self.work(
             lambda t: feed.claim_feed(
                 t.connection,
                 name,
@@ -164,7 +164,7 @@ class SqlDeciders(ABC):
 
     async def advance_feed(self, name: str, *, lease: int, from_pos: int, to_pos: int) -> bool:
         """Move a checkpoint forward; False if the lease is lost or it stands elsewhere."""
-        return await self._work(
+        return await self.work(
             lambda t: feed.advance_feed(
                 t.connection,
                 name,
@@ -187,7 +187,7 @@ class SqlDeciders(ABC):
         defining: bool = False,
     ) -> bool:
         """Let a function write to the user's own tables and move the checkpoint, in one commit."""
-        done = await self._work(
+        done = await self.work(
             lambda t: projection_sql.work_feed(
                 t,
                 self._approval,
@@ -214,7 +214,7 @@ class SqlDeciders(ABC):
 
     async def release_feed(self, name: str, *, lease: int) -> None:
         """Give back the right to read."""
-        await self._work(lambda t: t.connection.run("release_feed", name=name, lease=lease))
+        await self.work(lambda t: t.connection.run("release_feed", name=name, lease=lease))
 
     async def set_reader(
         self,
@@ -226,7 +226,7 @@ class SqlDeciders(ABC):
         lease: int | None = None,
     ) -> bool:
         """Pause, resume or mark a reader, or set it back to a position; ends its lease."""
-        changed = await self._work(
+        changed = await self.work(
             lambda t: feed.set_reader(
                 t.connection,
                 name,
@@ -242,12 +242,12 @@ class SqlDeciders(ABC):
 
     async def forget_reader(self, name: str) -> bool:
         """Forget a reader and how far it has come, unless a worker has the right to read."""
-        return await self._work(lambda t: feed.forget_reader(t.connection, name, now_ms=t.now_ms))
+        return await self.work(lambda t: feed.forget_reader(t.connection, name, now_ms=t.now_ms))
 
     async def read_checkpoints(self) -> list[Checkpoint]:
         """Return how far every reader has come, by name."""
-        return await self._read(feed.read_checkpoints)
+        return await self.read(feed.read_checkpoints)
 
     async def feed_end(self) -> int:
         """Return the position of the newest event that can be read; 0 if there is none."""
-        return await self._read(feed.feed_end)
+        return await self.read(feed.feed_end)

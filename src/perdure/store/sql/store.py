@@ -1,7 +1,7 @@
 """The store's methods, for any database that runs the statements by name.
 
 What is said in `perdure.store.base` is not repeated here. A database adds how it connects, how a
-batch becomes a transaction (`_hand_in`, `_submit`), and how it reads (`_read`).
+batch becomes a transaction (`_hand_in`, `_submit`), and how it reads (`read`).
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         """Have operations written by the next transaction, within a time."""
 
     @abstractmethod
-    async def _read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function with a connection that reads one state of the database."""
 
     async def _read_once(self, work: Callable[[Connection], T]) -> T:
         """Run a function that reads with one statement: that sees one state by itself."""
-        return await self._read(work)
+        return await self.read(work)
 
-    async def _work(
+    async def work(
         self,
         run: Callable[[Transaction], T],
         *,
@@ -136,12 +136,15 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         look: Look | None = None,
         if_twice: Callable[[T, T], T] | None = None,
     ) -> T:
+        """Run a function in the next transaction that writes."""
         operation = Operation(run, is_quiet, look=look, if_twice=if_twice)
         [result] = await self._submit([operation], patience_s)
         value: T = result
         return value
 
-    async def _tell(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+    async def tell(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+        """Run a function in the next transaction that writes, and have those who wait for news
+        read."""
         [result] = await self._submit([Operation(run, is_news=True)], patience_s)
         value: T = result
         return value
@@ -156,13 +159,13 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
             known.number_all(connection, definitions)
             return [known.number(connection, key) for key in definitions]
 
-        return await self._work(number_all, is_quiet=True)
+        return await self.work(number_all, is_quiet=True)
 
     async def definition(self, definition_no: int) -> DefinitionKey:
         """Return the definition behind a number."""
         key = self._definitions.known(definition_no)
         if key is None:
-            key = await self._read(lambda c: reading.read_definition(c, definition_no))
+            key = await self.read(lambda c: reading.read_definition(c, definition_no))
             if key is None:
                 raise StoreError(f"there is no definition number {definition_no}")
             self._definitions.learn(definition_no, key)
@@ -225,12 +228,12 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
                 claiming.leased = ()  # What comes after it may change these rows once more.
             return turns
 
-        return await self._work(run, is_quiet=True, look=claiming)
+        return await self.work(run, is_quiet=True, look=claiming)
 
     async def claim_jobs(self, claim: JobClaim) -> list[ClaimedJob]:
         """Lease jobs of these queues, and count the attempt."""
         claiming = claims.JobClaiming(claim, self._session_marks)
-        return await self._work(
+        return await self.work(
             lambda t: claiming.run(t.connection, t.definitions, now_ms=t.now_ms, offset=t.number),
             is_quiet=True,
             look=claiming,
@@ -276,7 +279,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
     async def beat_jobs(self, beats: Sequence[JobBeat]) -> None:
         """Keep what running jobs say of their progress; a job whose lease is lost says nothing."""
         if beats:
-            await self._work(
+            await self.work(
                 lambda t: job_leases.beat_jobs(t.connection, beats, now_ms=t.now_ms), is_quiet=True
             )
 
@@ -288,7 +291,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         self, owner: str, busy: Sequence[str], *, lease_ms: int, idle_ms: int
     ) -> list[str]:
         """Extend the owner's sessions; return those of the busy ones that it no longer has."""
-        return await self._work(
+        return await self.work(
             lambda t: sessions.renew_sessions(
                 t.connection,
                 owner,
@@ -303,7 +306,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
 
     async def release_sessions(self, owner: str) -> None:
         """Give up all sessions of an owner that will not come back."""
-        await self._work(lambda t: t.connection.run("release_sessions", owner=owner), is_quiet=True)
+        await self.work(lambda t: t.connection.run("release_sessions", owner=owner), is_quiet=True)
 
     async def release_turns(self, leases: Sequence[TurnLease]) -> None:
         """Give back turns that were claimed and not worked on; the attempt does not count."""
@@ -312,11 +315,11 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
             is_all = claims.release_turns(transaction.connection, leases, now_ms=transaction.now_ms)
             return None if is_all else LATER
 
-        await self._work(release)
+        await self.work(release)
 
     async def unpark(self, instance_id: str) -> bool:
-        """Let all workers try a parked or blocked instance again; return whether it was one."""
-        return await self._work(
+        """Let all workers try a parked or blocked instance again; tell whether it was one."""
+        return await self.work(
             lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms), if_twice=done_once
         )
 
@@ -335,11 +338,11 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
                 transaction.connection.run("bury_workers", before_ms=before_ms)
             return reading.neighbours_in(others)
 
-        return await self._work(work, is_quiet=not is_first)
+        return await self.work(work, is_quiet=not is_first)
 
     async def retire(self, worker_id: str) -> None:
         """Remove a worker that stops, and its claim to be the home of instances."""
-        await self._work(lambda t: t.connection.run("retire", worker_id=worker_id), is_quiet=True)
+        await self.work(lambda t: t.connection.run("retire", worker_id=worker_id), is_quiet=True)
 
     async def release_worker(
         self,
@@ -372,7 +375,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
                 connection.run("retire", worker_id=worker_id)
             return True
 
-        return await self._work(release)
+        return await self.work(release)
 
     def _is_departed(self, connection: Connection, departed: Departed) -> bool:
         """Return whether a worker is still not connected, and keep it so."""
@@ -384,7 +387,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         self, executions: Sequence[ExecutionKey], *, after_seq: int = 0, limit: int | None = None
     ) -> list[list[StoredEvent]]:
         """Return the events of each execution in order."""
-        return await self._read(
+        return await self.read(
             lambda c: reading.read_histories(c, executions, after_seq=after_seq, limit=limit)
         )
 
@@ -411,15 +414,15 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
 
     async def read_jobs(self, instance_id: str) -> list[WaitingJob]:
         """Return the open jobs of an instance."""
-        return await self._read(lambda c: reading.read_jobs(c, instance_id))
+        return await self.read(lambda c: reading.read_jobs(c, instance_id))
 
     async def read_workers(self, *, seen_since_ms: int) -> list[WorkerRow]:
         """Return the workers that gave a sign of life since then."""
-        return await self._read(lambda c: reading.read_workers(c, seen_since_ms))
+        return await self.read(lambda c: reading.read_workers(c, seen_since_ms))
 
     async def read_neighbours(self, worker_id: str, place: str) -> list[Neighbour]:
         """Return the other workers of a worker's place."""
-        return await self._read(lambda c: reading.read_neighbours(c, worker_id, place))
+        return await self.read(lambda c: reading.read_neighbours(c, worker_id, place))
 
     async def read_presences(self) -> Presences:
         """Return of which workers the server knows that they are connected no more."""
@@ -436,27 +439,27 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
 
     async def read_contents(self) -> Contents:
         """Return everything, as of one moment, for the checker."""
-        return await self._read(slices.read_contents)
+        return await self.read(slices.read_contents)
 
     async def read_slice(self, after: SlicePlace, before_part: int) -> Slice:
         """Return everything of some of the ids behind a place, as of one moment."""
-        return await self._read(lambda c: slices.read_slice(c, after, before_part))
+        return await self.read(lambda c: slices.read_slice(c, after, before_part))
 
     async def read_keys(self, after: KeyPlace) -> KeySlice:
         """Return some of the keys behind a place, as of one moment."""
-        return await self._read(lambda c: slices.read_keys(c, after))
+        return await self.read(lambda c: slices.read_keys(c, after))
 
     async def find_stray_feed(self, after: int, upto: int) -> list[StrayEvent]:
         """Return what the feed has between two positions and no history has."""
-        return await self._read(lambda c: slices.find_stray_feed(c, after, upto))
+        return await self.read(lambda c: slices.find_stray_feed(c, after, upto))
 
     async def last_position(self) -> int:
         """Return the newest position of the feed, without giving any."""
-        return await self._read(feed.feed_end)
+        return await self.read(feed.feed_end)
 
     async def find_torn_sessions(self) -> list[TornSession]:
         """Return the sessions that are not as they must be."""
-        return await self._read(lambda c: slices.find_torn_sessions(c, now_ms=self.clock()))
+        return await self.read(lambda c: slices.find_torn_sessions(c, now_ms=self.clock()))
 
 
 async def _locked_receipts(answers: Awaitable[list[Any]]) -> list[TurnReceipt | None]:

@@ -23,12 +23,12 @@ class SqlStreams(ABC):
     """See `perdure.store.streams.StreamStore`."""
 
     @abstractmethod
-    async def _tell(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+    async def tell(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
         """Run a function in the next transaction that writes, and have those who wait for news
         read."""
 
     @abstractmethod
-    async def _read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function with a connection that reads one state of the database."""
 
     async def append_streams(self, appends: Sequence[StreamAppend]) -> list[bool]:
@@ -36,12 +36,12 @@ class SqlStreams(ABC):
         if not appends:
             return []
         appending = streams.StreamAppending(appends)
-        return await self._tell(lambda t: appending.run(t.connection, now_ms=t.now_ms))
+        return await self.tell(lambda t: appending.run(t.connection, now_ms=t.now_ms))
 
     async def take_back(self, instance_id: str) -> bool:
         """Remove what is void of an instance's streams."""
         try:
-            await self._tell(
+            await self.tell(
                 lambda t: streams.take_back(t.connection, instance_id, now_ms=t.now_ms),
                 patience_s=PATIENCE_S,
             )
@@ -53,14 +53,14 @@ class SqlStreams(ABC):
         self, instance_id: str, stream: str, *, after: int, limit: int
     ) -> StreamPage | None:
         """Return what counts of a stream behind an index."""
-        return await self._read(
+        return await self.read(
             lambda c: streams.read_stream(c, instance_id, stream, after=after, limit=limit)
         )
 
     async def find_stream_news(self, places: Sequence[StreamPlace]) -> list[bool]:
         """Tell for each place whether there is anything behind it, or to be taken back."""
-        return await self._read(lambda c: streams.find_stream_news(c, places)) if places else []
+        return await self.read(lambda c: streams.find_stream_news(c, places)) if places else []
 
     async def read_stream_heads(self, instance_id: str) -> list[StreamHead]:
         """Return the streams of an instance."""
-        return await self._read(lambda c: streams.read_stream_heads(c, instance_id))
+        return await self.read(lambda c: streams.read_stream_heads(c, instance_id))

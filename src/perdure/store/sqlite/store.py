@@ -152,7 +152,7 @@ class SqliteStore(SqlStore):
     async def transact(self, work: OwnWork) -> bool | None:
         """Run a function inside a transaction, and end its job in the same one."""
         if self._is_in_memory:
-            result = await self._work(partial(run_beside_others, work=work))
+            result = await self.work(partial(run_beside_others, work=work))
             if isinstance(result, UsageError):
                 raise result
             return result
@@ -192,7 +192,8 @@ class SqliteStore(SqlStore):
         self._process.refuse_elsewhere()
         return await self._batcher.submit(operations, patience_s)
 
-    async def _read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run a function with a connection that reads one state of the database."""
         return await self._read_by(work)
 
     async def _read_once(self, work: Callable[[Connection], T]) -> T:
@@ -203,4 +204,4 @@ class SqliteStore(SqlStore):
         if self._readers is not None:
             return await self._readers.read(work, is_once=is_once)
         # A database in memory has one connection, which belongs to the writing thread.
-        return await self._work(lambda transaction: work(transaction.connection))
+        return await self.work(lambda transaction: work(transaction.connection))

@@ -187,12 +187,13 @@ class BorrowedSqlStore(SqlStore):
     async def definition(self, definition_no: int) -> DefinitionKey:
         """Return the definition behind a number. What is read here is not remembered."""
         known = self._outer._definitions.known(definition_no)
-        key = known or await self._read(lambda c: reading.read_definition(c, definition_no))
+        key = known or await self.read(lambda c: reading.read_definition(c, definition_no))
         if key is None:
             raise StoreError(f"there is no definition number {definition_no}")
         return key
 
-    async def _read(self, work: Callable[[Connection], T]) -> T:
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run a function with a connection that reads one state of the database."""
         return await self._use(work)
 
     async def _use(self, work: Callable[[Connection], T]) -> T:

@@ -287,7 +287,7 @@ class BorrowedPostgresStore(BorrowedSqlStore):
         self, deliveries: Sequence[Delivery], *, patience_s: float | None = None
     ) -> list[DeliveryStatus]:
         """Put messages on their way, and tell what would become of them now."""
-        statuses = await self._read(lambda c: _foresee(c, deliveries))
+        statuses = await self.read(lambda c: _foresee(c, deliveries))
         wanted = [
             delivery
             for delivery, status in zip(deliveries, statuses, strict=True)
