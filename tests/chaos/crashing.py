@@ -32,6 +32,7 @@ from perdure.jobs.slots import SlotKind
 from perdure.model.worker_options import renew_every
 from perdure.store.base import Store
 from perdure.store.contents import Contents, Inspectable
+from perdure.store.observing import PARTS
 from perdure.store.opening import open_store
 from tests.chaos import scenario
 from tests.chaos.answers import Call as ClientCall
@@ -108,6 +109,10 @@ class FaultyStore:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._store, name)
+        return FaultyPart(value, self.faulty) if name in PARTS else self.faulty(name, value)
+
+    def faulty(self, name: str, value: Any) -> Any:
+        """Return what the store, or a part of it, has under a name, with the faults before it."""
         if name in WRITES:
             return self._watched(self.writes, name, value)
         if name in READS:
@@ -167,6 +172,17 @@ class FaultyStore:
         if self.is_dead:
             # Whoever called belongs to a process that is no more.
             raise asyncio.CancelledError
+
+
+class FaultyPart:
+    """Stands before a part of a store, with the same faults."""
+
+    def __init__(self, part: object, faulty: Callable[[str, Any], Any]) -> None:
+        self._part = part
+        self._faulty = faulty
+
+    def __getattr__(self, name: str) -> Any:
+        return self._faulty(name, getattr(self._part, name))
 
 
 class LifeLedger(Ledger):

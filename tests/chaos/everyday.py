@@ -146,11 +146,11 @@ async def stored_items(store: Store, contents: Contents) -> Items:
     """Return all items of all streams, once what is void is taken back, as any reader has it."""
     found = {}
     for instance_id, stream in contents.stream_heads:
-        await store.take_back(instance_id)
+        await store.streams.take_back(instance_id)
         items: list[StoredItem] = []
         while True:
             after = items[-1].index if items else 0
-            page = await store.read_stream(instance_id, stream, after=after, limit=1_000)
+            page = await store.streams.read_stream(instance_id, stream, after=after, limit=1_000)
             if page is None or not page.items:
                 break
             items += page.items

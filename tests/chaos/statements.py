@@ -73,8 +73,9 @@ class StatementStore(FaultyStore):
         else:
             _watch_postgres(store, self)
 
-    def __getattr__(self, name: str) -> Any:
-        value = super().__getattr__(name)
+    def faulty(self, name: str, value: Any) -> Any:
+        """Return what the store, or a part of it, has under a name, for a process that may die."""
+        value = super().faulty(name, value)
         return self._mortal(value) if asyncio.iscoroutinefunction(value) else value
 
     def pass_on(self, names: Iterable[str], run: Callable[[], T], cut: Callable[[], None]) -> T:

@@ -255,9 +255,9 @@ async def look_at(world: World, *, paused: Sequence[Life] = ()) -> list[Ended]:
     # Without their ids: those of children hold a random part.
     ended = []
     for row in contents.instances.values():
-        await world.store.take_back(row.instance_id)
+        await world.store.streams.take_back(row.instance_id)
         told = scenario.told.name
-        page = await world.store.read_stream(row.instance_id, told, after=0, limit=1_000)
+        page = await world.store.streams.read_stream(row.instance_id, told, after=0, limit=1_000)
         assert page is not None
         sent = tuple(item.body for item in page.items if item.body is not None)
         ended.append(_ended(row)._replace(sent=sent))

@@ -131,7 +131,7 @@ async def left(store: Store) -> tuple[list[StoredEvent], int]:
     [row] = await store.read_instances(["meter:m"])
     assert row is not None
     [history] = await store.read_histories([ExecutionKey("meter:m", row.incarnation, 1)])
-    page = await store.read_stream("s", "words", after=0, limit=9)
+    page = await store.streams.read_stream("s", "words", after=0, limit=9)
     assert page is not None
     return list(history), len(page.items)
 

@@ -30,7 +30,7 @@ def to(instance_id: str, incarnation: int, *words: str) -> tuple[ForwardedItems,
 
 async def read(store: Store, instance_id: str = "i") -> list[str]:
     """Return what is in the stream of an instance."""
-    found = await store.read_stream(instance_id, "s", after=0, limit=100)
+    found = await store.streams.read_stream(instance_id, "s", after=0, limit=100)
     assert found is not None
     return [(one.body or b"").decode().strip('"') for one in found.items]
 
@@ -60,8 +60,8 @@ async def test_results_keep_the_numbers_of_their_items(store: Store) -> None:
     await begun(store, "page", forwarded=(results,))
     await accepted(store, next_turn("i", stamp, sent=(SentItems("s", (b"1",)),)))
 
-    whole = await store.read_stream("i", "s", after=0, limit=100)
-    part = await store.read_stream("i", "s", after=3, limit=100)
+    whole = await store.streams.read_stream("i", "s", after=0, limit=100)
+    part = await store.streams.read_stream("i", "s", after=3, limit=100)
 
     assert whole is not None
     assert [one.number for one in whole.items] == [None, 7, 8, 10, 11, 14, None]
@@ -100,7 +100,7 @@ async def test_what_is_for_one_that_has_ended_or_is_another_is_dropped(store: St
     await begun(store, "page for nobody", forwarded=to("nobody", incarnation, "lost"))
 
     assert await read(store) == []
-    assert await store.read_stream_heads("nobody") == []
+    assert await store.streams.read_stream_heads("nobody") == []
 
 
 async def test_none_of_one_batch_is_lost(store: Store) -> None:

@@ -181,17 +181,17 @@ class TestExpiry:
         assert await store.expire(Expiry(streams_before_ms=before_ms), limit=9) == 1
         assert await store.expire(Expiry(streams_before_ms=before_ms), limit=9) == 0
 
-        left = await store.read_stream("old", "s", after=0, limit=9)
+        left = await store.streams.read_stream("old", "s", after=0, limit=9)
         assert left is not None
         assert left.items == ()
         assert left.has_ended
-        heads = await store.read_stream_heads("old")
+        heads = await store.streams.read_stream_heads("old")
         assert [(one.stream, one.last_index, one.items) for one in heads] == [
             ("s", 2, 0),
             ("t", 1, 0),
         ]
         for name in ("live", "young"):
-            kept = await store.read_stream(name, "s", after=0, limit=9)
+            kept = await store.streams.read_stream(name, "s", after=0, limit=9)
             assert kept is not None
             assert [one.body for one in kept.items] == [b"1", b"2"]
 
@@ -211,7 +211,7 @@ class TestExpiry:
 
         assert removed == 0
 
-        kept = await store.read_stream("i", "s", after=0, limit=9)
+        kept = await store.streams.read_stream("i", "s", after=0, limit=9)
         assert kept is not None
         assert len(kept.items) == 1
 

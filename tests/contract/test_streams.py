@@ -49,7 +49,7 @@ def succeeded(work: ClaimedJob, *words: str) -> JobEnd:
 
 async def page(store: Store, after: int = 0, to: str = "s", limit: int = 100) -> StreamPage:
     """Read a stream."""
-    found = await store.read_stream("i", to, after=after, limit=limit)
+    found = await store.streams.read_stream("i", to, after=after, limit=limit)
     assert found is not None
     return found
 
@@ -113,7 +113,7 @@ class TestTurns:
 
         assert await read(store) == [(1, "a")]
         assert await read(store, to="t") == [(1, "b")]
-        assert [head.stream for head in await store.read_stream_heads("i")] == ["s", "t"]
+        assert [head.stream for head in await store.streams.read_stream_heads("i")] == ["s", "t"]
 
     async def test_it_goes_on_when_the_instance_continues_and_stays_when_it_ends(
         self, store: Store
@@ -143,7 +143,7 @@ class TestTurns:
 
         assert await read(store) == [(1, "c")]
         assert await read(store, to="t") == []
-        assert [head.stream for head in await store.read_stream_heads("i")] == ["s"]
+        assert [head.stream for head in await store.streams.read_stream_heads("i")] == ["s"]
 
     async def test_what_is_long_is_spread_over_rows(self, store: Store) -> None:
         words = [str(number) * 30_000 for number in range(10)] * 5
@@ -160,14 +160,14 @@ class TestActivities:
     async def test_it_is_read_while_the_attempt_has_its_job(self, store: Store) -> None:
         work = await running(store, sent=sent("begin"))
 
-        assert await store.append_streams([append(work, "a", "b")]) == [True]
+        assert await store.streams.append_streams([append(work, "a", "b")]) == [True]
 
         assert await read(store) == [(1, "begin"), (2, "a"), (3, "b")]
         assert not (await page(store)).has_void
 
     async def test_it_counts_for_good_once_the_attempt_has_succeeded(self, store: Store) -> None:
         work = await running(store)
-        await store.append_streams([append(work, "a")])
+        await store.streams.append_streams([append(work, "a")])
 
         assert await store.end_jobs([succeeded(work, "b")]) == [True]
 
@@ -182,7 +182,7 @@ class TestActivities:
         stamp = await begun(store, jobs=(job(2), job(3)))
         first, second = sorted(await claim_jobs(store), key=lambda work: work.key.seq)
         assert first.token == second.token
-        await store.append_streams([append(first, "a"), append(second, "b")])
+        await store.streams.append_streams([append(first, "a"), append(second, "b")])
 
         if way == "end":
             await store.end_jobs([succeeded(first)])
@@ -190,7 +190,7 @@ class TestActivities:
             await accepted(store, next_turn("i", stamp, job_ends=(succeeded(first),)))
         await store.end_jobs([JobEnd(key=second.key, token=second.token, retry_at_ms=0)])
         [again] = await claim_jobs(store)
-        await store.append_streams([append(again, "B", is_first=True)])
+        await store.streams.append_streams([append(again, "B", is_first=True)])
         await store.end_jobs([succeeded(again)])
 
         words = [word for _, word in await read(store)]
@@ -198,7 +198,7 @@ class TestActivities:
 
     async def test_the_short_way_keeps_it_too(self, store: Store) -> None:
         work = await running(store)
-        await store.append_streams([append(work, "a")])
+        await store.streams.append_streams([append(work, "a")])
         stamp = await latest(store)
 
         turn = next_turn("i", stamp, job_ends=(succeeded(work, "b"),), sent=sent("c"))
@@ -221,25 +221,25 @@ class TestActivities:
         work = await running(store)
         other = append(work, "b")._replace(token=work.token + 1)
 
-        assert await store.append_streams([other, append(work, "a")]) == [False, True]
+        assert await store.streams.append_streams([other, append(work, "a")]) == [False, True]
 
         assert await read(store) == [(1, "a")]
 
     async def test_the_next_attempt_takes_back_what_the_former_sent(self, store: Store) -> None:
         work = await running(store, sent=sent("begin"))
-        await store.append_streams([append(work, "a", "b")])
+        await store.streams.append_streams([append(work, "a", "b")])
         await store.end_jobs([JobEnd(key=work.key, token=work.token, retry_at_ms=0)])
         [again] = await claim_jobs(store)
 
-        await store.append_streams([append(again, "A", is_first=True)])
+        await store.streams.append_streams([append(again, "A", is_first=True)])
 
         assert await read(store) == [(1, "begin"), (4, "from 2"), (5, "A")]
         assert await read(store, after=3) == [(4, "from 2"), (5, "A")]
-        assert await store.append_streams([append(work, "late")]) == [False]
+        assert await store.streams.append_streams([append(work, "late")]) == [False]
 
     async def test_what_a_failed_attempt_sent_is_void_at_once(self, store: Store) -> None:
         work = await running(store)
-        await store.append_streams([append(work, "a")])
+        await store.streams.append_streams([append(work, "a")])
         await store.end_jobs([JobEnd(key=work.key, token=work.token, retry_at_ms=0)])
 
         found = await page(store)
@@ -249,7 +249,7 @@ class TestActivities:
     @pytest.mark.parametrize("way", ["cancelled", "ended", "terminated", "continued"])
     async def test_what_a_lost_call_sent_is_void(self, store: Store, way: str) -> None:
         work = await running(store)
-        await store.append_streams([append(work, "a")])
+        await store.streams.append_streams([append(work, "a")])
         stamp = await latest(store)
         fields: dict[str, dict[str, Any]] = {
             "cancelled": {"jobs_gone": (2,)},
@@ -260,7 +260,7 @@ class TestActivities:
         await accepted(store, next_turn("i", stamp, **fields[way]))
         assert (await page(store)).has_void
 
-        await store.take_back("i")
+        await store.streams.take_back("i")
 
         assert await read(store) == [(2, "from 1")]
         assert not (await page(store)).has_void
@@ -268,14 +268,14 @@ class TestActivities:
     async def test_what_counts_behind_it_comes_again_in_its_order(self, store: Store) -> None:
         stamp = await begun(store, jobs=(job(2), job(3)), sent=sent("o1"))
         first, second = sorted(await claim_jobs(store), key=lambda work: work.key.seq)
-        await store.append_streams([append(first, "a1")])
-        await store.append_streams([append(second, "b1", "b2")])
+        await store.streams.append_streams([append(first, "a1")])
+        await store.streams.append_streams([append(second, "b1", "b2")])
         await accepted(store, next_turn("i", stamp, sent=sent("o2")))
-        await store.append_streams([append(first, "a2")])
-        await store.append_streams([append(second, "b3")])
+        await store.streams.append_streams([append(first, "a2")])
+        await store.streams.append_streams([append(second, "b3")])
         await store.end_jobs([JobEnd(key=first.key, token=first.token, retry_at_ms=0)])
 
-        await store.take_back("i")
+        await store.streams.take_back("i")
 
         assert await read(store) == [
             (1, "o1"),
@@ -283,9 +283,9 @@ class TestActivities:
             *[(9, "b1"), (10, "b2"), (11, "o2"), (12, "b3")],
         ]
         # An earlier take-back that a later one covers is gone, and indexes rise.
-        await store.append_streams([append(second, "b4")])
+        await store.streams.append_streams([append(second, "b4")])
         await store.end_jobs([JobEnd(key=second.key, token=second.token, retry_at_ms=0)])
-        await store.take_back("i")
+        await store.streams.take_back("i")
         assert await read(store) == [(1, "o1"), (8, "from 2"), (14, "from 9"), (15, "o2")]
 
     async def test_a_take_back_covers_an_earlier_one_that_begins_behind_it(
@@ -293,20 +293,20 @@ class TestActivities:
     ) -> None:
         await begun(store, jobs=(job(2), job(3)))
         first, second = sorted(await claim_jobs(store), key=lambda work: work.key.seq)
-        await store.append_streams([append(first, "a")])
-        await store.append_streams([append(second, "b")])
+        await store.streams.append_streams([append(first, "a")])
+        await store.streams.append_streams([append(second, "b")])
         for work in (second, first):
             await store.end_jobs([JobEnd(key=work.key, token=work.token, retry_at_ms=0)])
-            await store.take_back("i")
+            await store.streams.take_back("i")
 
         assert await read(store) == [(4, "from 1")]
 
     async def test_nothing_void_is_nothing_to_take_back(self, store: Store) -> None:
         work = await running(store)
-        await store.append_streams([append(work, "a")])
+        await store.streams.append_streams([append(work, "a")])
 
-        await store.take_back("i")
-        await store.take_back("nobody")
+        await store.streams.take_back("i")
+        await store.streams.take_back("nobody")
 
         assert await read(store) == [(1, "a")]
 
@@ -315,16 +315,16 @@ class TestReading:
     """What readers ask."""
 
     async def test_an_instance_that_is_not_there_has_no_stream(self, store: Store) -> None:
-        assert await store.read_stream("nobody", "s", after=0, limit=10) is None
-        assert await store.read_stream_heads("nobody") == []
+        assert await store.streams.read_stream("nobody", "s", after=0, limit=10) is None
+        assert await store.streams.read_stream_heads("nobody") == []
 
     async def test_news_is_what_is_behind_a_place_or_void(self, store: Store) -> None:
         work = await running(store, sent=sent("a"))
-        await store.append_streams([append(work, "b", to="t")])
+        await store.streams.append_streams([append(work, "b", to="t")])
 
         async def news() -> list[bool]:
             places = [("i", "s", 0), ("i", "s", 1), ("i", "t", 1), ("i", "u", 0), ("j", "s", 0)]
-            return await store.find_stream_news([StreamPlace(*place) for place in places])
+            return await store.streams.find_stream_news([StreamPlace(*place) for place in places])
 
         assert await news() == [True, False, False, False, False]
         await store.end_jobs([JobEnd(key=work.key, token=work.token, retry_at_ms=0)])
@@ -332,13 +332,13 @@ class TestReading:
 
     async def test_a_head_counts_what_counts(self, store: Store) -> None:
         work = await running(store, sent=sent("a"))
-        await store.append_streams([append(work, "b", "c")])
-        [head] = await store.read_stream_heads("i")
+        await store.streams.append_streams([append(work, "b", "c")])
+        [head] = await store.streams.read_stream_heads("i")
         assert (head.stream, head.last_index, head.items) == ("s", 3, 3)
 
         await store.end_jobs([JobEnd(key=work.key, token=work.token, retry_at_ms=0)])
 
-        [head] = await store.read_stream_heads("i")
+        [head] = await store.streams.read_stream_heads("i")
         assert (head.last_index, head.items) == (3, 1)
 
     async def test_deletion_removes_streams(self, store: Store) -> None:
@@ -348,7 +348,7 @@ class TestReading:
 
         assert await store.delete([("i", start.incarnation)], force=False) is not None
 
-        assert await store.read_stream_heads("i") == []
+        assert await store.streams.read_stream_heads("i") == []
         await begun(store, sent=sent("b"))
         assert await read(store) == [(1, "b")]
 

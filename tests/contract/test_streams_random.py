@@ -44,11 +44,11 @@ class Shelf:
 
     async def read(self, after: int) -> StreamPage:
         while True:
-            page = await self._store.read_stream("i", self._stream, after=after, limit=2)
+            page = await self._store.streams.read_stream("i", self._stream, after=after, limit=2)
             assert page is not None
             if not page.has_void:
                 return page
-            await self._store.take_back("i")
+            await self._store.streams.take_back("i")
 
     async def wait(self, after: int) -> None:
         raise AssertionError("it does not wait")
@@ -139,7 +139,7 @@ class Play:
         append = StreamAppend(
             work.key, work.token, work.attempt, self.words(work.token), is_first=is_first
         )
-        assert await self.store.append_streams([append]) == [True]
+        assert await self.store.streams.append_streams([append]) == [True]
 
     async def end(self) -> None:
         if not self.running:

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 from perdure.store.base import Store
+from perdure.store.observing import PARTS
 
 ELSEWHERE = {
     "borrow": "tests/within",
@@ -23,10 +24,14 @@ def test_every_operation_of_a_store_is_asked_for() -> None:
     text = "\n".join(file.read_text() for file in Path(__file__).parent.glob("*.py"))
     promised = {
         name
-        for name, found in inspect.getmembers(Store, inspect.isfunction)
+        for contract in (Store, *PARTS.values())
+        for name, found in inspect.getmembers(contract, inspect.isfunction)
         if not name.startswith("_")
     }
 
     # Those of the fixture are in every test.
-    asked_for = set(re.findall(r"\bstore\.(\w+)\(", text)) | {"open", "close"}
+    asked_for = set(re.findall(rf"\bstore\.(?:(?:{'|'.join(PARTS)})\.)?(\w+)\(", text)) | {
+        "open",
+        "close",
+    }
     assert promised - asked_for == set(ELSEWHERE)

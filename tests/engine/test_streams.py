@@ -592,7 +592,7 @@ async def test_what_is_being_stored_is_stored_once_though_a_caller_of_flush_give
         return await impatient()
 
     engine = await stage.engine([sends, impatient])
-    append = engine._core.store.append_streams
+    append = engine._core.store.streams.append_streams
 
     async def slowly(appends: Sequence[StreamAppend]) -> list[bool]:
         taken = await append(appends)
@@ -600,7 +600,7 @@ async def test_what_is_being_stored_is_stored_once_though_a_caller_of_flush_give
         await answer.wait()
         return taken
 
-    monkeypatch.setattr(engine._core.store, "append_streams", slowly)
+    monkeypatch.setattr(engine._core.store.streams, "append_streams", slowly)
     handle = await engine.start("s", sends)
 
     assert await handle.result() == "done"

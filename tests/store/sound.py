@@ -170,9 +170,9 @@ async def _fill_sending(store: Store) -> None:
     await accepted(store, turn)
     key = JobKey("sending", turn.stamp.incarnation, 1, 2)
     sent = (SentItems("words", (b"3",)),)
-    await store.append_streams([StreamAppend(key, turn.commit_id, 1, sent, is_first=False)])
+    await store.streams.append_streams([StreamAppend(key, turn.commit_id, 1, sent, is_first=False)])
     await store.end_jobs([JobEnd(key=key, token=turn.commit_id, retry_at_ms=LATER)])
-    await store.take_back("sending")
+    await store.streams.take_back("sending")
     await accepted(store, next_turn("sending", turn.next_stamp, now_ms=2, sent=sent))
 
 

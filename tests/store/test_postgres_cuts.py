@@ -131,16 +131,16 @@ async def test_what_a_job_has_sent_is_stored_once_although_the_server_has_crashe
     [work] = await claim_jobs(store)
     words = [SentItems("words", (b"1", b"2")), SentItems("words", (b"3",))]
     first, second = [StreamAppend(work.key, work.token, 1, (one,), False) for one in words]
-    await store.append_streams([first])
+    await store.streams.append_streams([first])
     proxy.cut_after(is_commit)
-    appending = asyncio.ensure_future(store.append_streams([second._replace(stored=2)]))
+    appending = asyncio.ensure_future(store.streams.append_streams([second._replace(stored=2)]))
     await until(lambda: proxy.cuts)
     proxy.stall()
     await forget_marks(postgres_url)
     proxy.flow()
 
     assert await appending == [True]
-    page = await store.read_stream("i", "words", after=0, limit=10)
+    page = await store.streams.read_stream("i", "words", after=0, limit=10)
     assert page is not None
     assert [item.body for item in page.items] == [b"1", b"2", b"3"]
 
@@ -151,12 +151,12 @@ async def test_what_a_job_has_sent_is_stored_although_a_neighbour_has_sent_more(
     """Jobs that were claimed together have one token."""
     await begun(store, events=(STARTED, SCHEDULED), jobs=(job(2), job(3)))
     one, other = await claim_jobs(store)
-    await store.append_streams(
+    await store.streams.append_streams(
         [StreamAppend(other.key, other.token, 1, (SentItems("words", (b"1", b"2")),), False)]
     )
     proxy.cut_before(is_commit)
     appending = asyncio.ensure_future(
-        store.append_streams(
+        store.streams.append_streams(
             [StreamAppend(one.key, one.token, 1, (SentItems("words", (b"3",)),), False)]
         )
     )
@@ -167,7 +167,7 @@ async def test_what_a_job_has_sent_is_stored_although_a_neighbour_has_sent_more(
 
     assert one.token == other.token
     assert await appending == [True]
-    page = await store.read_stream("i", "words", after=0, limit=10)
+    page = await store.streams.read_stream("i", "words", after=0, limit=10)
     assert page is not None
     assert [item.body for item in page.items] == [b"1", b"2", b"3"]
 

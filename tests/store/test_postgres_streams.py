@@ -83,7 +83,7 @@ async def replace(store: Store, work: ClaimedJob, stamp: Stamp) -> None:
 
 
 async def send_first(store: Store, work: ClaimedJob, stamp: Stamp) -> None:
-    assert await store.append_streams([append(work, "again", is_first=True)]) == [True]
+    assert await store.streams.append_streams([append(work, "again", is_first=True)]) == [True]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ async def test_it_waits_for_the_head_and_holds_no_row_meanwhile(
 ) -> None:
     await begun(store, jobs=(job(2),), sent=sent("a"))
     [work] = await claim_jobs(store)
-    await store.append_streams([append(work, "b"), append(work, "c", to="t")])
+    await store.streams.append_streams([append(work, "b"), append(work, "c", to="t")])
     if act is replace:
         await store.commit([next_turn("i", await latest(store), outcome=outcome())])
     stamp = await latest(store) if act is not replace else Stamp(work.key.incarnation, 1, 3)
@@ -118,7 +118,7 @@ async def test_attempts_of_several_instances_lock_all_heads_in_one_order(
         await begun(store, instance_id, jobs=(job(2),), sent=sent("first"))
         works += await claim_jobs(store)
     first, second = sorted(works, key=lambda work: work.key.instance_id)
-    await store.append_streams([append(first, "x"), append(second, "y")])
+    await store.streams.append_streams([append(first, "x"), append(second, "y")])
     parts = await raw.fetch("SELECT DISTINCT part, instance_id FROM perdure.perdure_stream_heads")
     [(_, lowest), (_, highest)] = sorted((row["part"], row["instance_id"]) for row in parts)
     appends = {
@@ -128,7 +128,7 @@ async def test_attempts_of_several_instances_lock_all_heads_in_one_order(
     head = "SELECT FROM perdure.perdure_stream_heads WHERE instance_id = $1 FOR UPDATE"
     async with raw.transaction():
         await raw.execute(head, lowest)
-        sending = asyncio.ensure_future(store.append_streams(list(appends.values())))
+        sending = asyncio.ensure_future(store.streams.append_streams(list(appends.values())))
         await until(somebody_waits)
         await raw.execute(f"{head} NOWAIT", highest)
 

@@ -13,9 +13,10 @@ from perdure.errors import StoreUnavailableError
 from perdure.model.instances import DefinitionKey
 from perdure.store.base import Store
 from perdure.store.observer import Observer
-from perdure.store.observing import NOT_OBSERVED, OPERATIONS, observable
+from perdure.store.observing import NOT_OBSERVED, OPERATIONS, PARTS, observable, operations_of
 from perdure.store.opening import open_store
 from perdure.store.postgres.store import PostgresStore
+from perdure.store.sql.stream_store import SqlStreams
 from perdure.store.sqlite.store import SqliteStore
 from perdure.telemetry import Metrics, MetricsSnapshot
 
@@ -23,7 +24,7 @@ DURATION = "perdure_store_operation_duration_seconds"
 ERRORS = "perdure_store_errors_total"
 
 
-@observable
+@observable(Store)
 class Moody(Store):
     """A store that is busy, or fails."""
 
@@ -155,7 +156,8 @@ async def test_a_real_store_counts_what_it_does(store_url: str) -> None:
 def test_every_operation_of_the_contract_is_measured() -> None:
     promised = {
         name
-        for kind in Store.__mro__
+        for contract in (Store, *PARTS.values())
+        for kind in contract.__mro__
         for name, found in vars(kind).items()
         if inspect.isfunction(found) and not name.startswith("_")
     }
@@ -163,9 +165,19 @@ def test_every_operation_of_the_contract_is_measured() -> None:
     assert promised - NOT_OBSERVED == set(OPERATIONS)
 
 
-@pytest.mark.parametrize("kind", [SqliteStore, PostgresStore])
-def test_every_operation_of_a_store_is_measured_once(kind: type) -> None:
-    for name in OPERATIONS:
+def test_no_operation_of_a_part_has_the_name_of_another() -> None:
+    """Users see the names of operations in metrics, and not of which part they are."""
+    names = [name for contract in (Store, *PARTS.values()) for name in operations_of(contract)]
+
+    assert sorted(set(names)) == sorted(names)
+
+
+@pytest.mark.parametrize(
+    ("kind", "contract"),
+    [(SqliteStore, Store), (PostgresStore, Store), (SqlStreams, PARTS["streams"])],
+)
+def test_every_operation_of_a_store_is_measured_once(kind: type, contract: type) -> None:
+    for name in operations_of(contract):
         operation = vars(kind)[name]
 
         assert not hasattr(operation.__wrapped__, "__wrapped__"), name

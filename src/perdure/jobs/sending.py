@@ -104,13 +104,13 @@ class StreamFlusher:
     """What the activities of a worker have sent and is not stored yet.
 
     Args:
-        store: Where to.
+        streams: Where to.
         told: Hears of the instances whose streams have something new.
         items: Counts what was stored, by stream.
     """
 
-    def __init__(self, store: StreamStore, told: Callable[[str], None], items: Counter) -> None:
-        self._store = store
+    def __init__(self, streams: StreamStore, told: Callable[[str], None], items: Counter) -> None:
+        self._streams = streams
         self._told = told
         self._items = items
         self.lock = threading.Lock()
@@ -191,7 +191,7 @@ class StreamFlusher:
             if not appends:
                 return
             try:
-                stored = await self._store.append_streams(appends)
+                stored = await self._streams.append_streams(appends)
             except BaseException:
                 with self.lock:
                     for sending in taken:

@@ -105,7 +105,7 @@ class WaitingJob(NamedTuple):
     """How its last attempt failed."""
 
 
-class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):
+class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     """Rows and leases behind one atomic commit."""
 
     clock: Clock
@@ -121,6 +121,11 @@ class Store(AdminStore, DeciderStore, StreamStore, TransactionStore, Protocol):
     """Whether `read_presences` can tell of any worker."""
     locks_turns: bool
     """Whether `commit_locked` can be used: not in a transaction of the user's."""
+
+    @property
+    def streams(self) -> StreamStore:
+        """What instances and their activities say while they work."""
+        ...
 
     async def open(self) -> None:
         """Connect, and bring the schema up to date.

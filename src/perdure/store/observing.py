@@ -1,8 +1,8 @@
 """Telling an observer how long each operation of a store took, and which failed.
 
 What a store does for many callers at once is timed as each of them sees it, waiting included. So it
-is done around the operations of the contract, once per class of stores: below them an operation may
-be none, one or several transactions.
+is done around the operations of the contract, once per class of stores or parts of them: below that
+an operation may be none, one or several transactions.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from perdure.store.base import Store
 from perdure.store.observer import Observer
+from perdure.store.streams import StreamStore
 
 NOT_OBSERVED = frozenset(
     {
@@ -25,21 +26,38 @@ NOT_OBSERVED = frozenset(
 )
 """Not operations: they happen once, or ask nothing of the database."""
 
-OPERATIONS = tuple(
-    name
-    for name in dir(Store)
-    if not name.startswith("_") and name not in NOT_OBSERVED and callable(getattr(Store, name))
-)
-"""Every operation of the contract."""
+PARTS: dict[str, type] = {"streams": StreamStore}
+"""The contracts of what a store has operations in besides its own, by name."""
 
 C = TypeVar("C", bound=type)
 
 
-def observable(cls: C) -> C:
-    """Have the stores of a class tell their observer, if they have one, of each operation."""
-    for name in OPERATIONS:
-        setattr(cls, name, _observed(name, getattr(cls, name)))
-    return cls
+def operations_of(contract: type) -> tuple[str, ...]:
+    """Return every operation of a contract."""
+    return tuple(
+        name
+        for name in dir(contract)
+        if not name.startswith("_")
+        and name not in NOT_OBSERVED
+        and callable(getattr(contract, name))
+    )
+
+
+OPERATIONS = frozenset(
+    name for contract in (Store, *PARTS.values()) for name in operations_of(contract)
+)
+"""Every operation of a store and its parts. None of them has the name of another."""
+
+
+def observable(contract: type) -> Callable[[C], C]:
+    """Have what keeps a contract tell its observer, if it has one, of each operation."""
+
+    def observed(cls: C) -> C:
+        for name in operations_of(contract):
+            setattr(cls, name, _observed(name, getattr(cls, name)))
+        return cls
+
+    return observed
 
 
 def _observed(operation: str, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:

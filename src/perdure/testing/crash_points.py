@@ -160,10 +160,10 @@ async def _items(store: Store, instance_id: str) -> dict[str, list[bytes]]:
     """Return what counts of the streams of an instance, in no order: what is sent at the same time,
     by two activities or two pages of items, may come in another one after a crash."""
     found: dict[str, list[bytes]] = {}
-    for head in await store.read_stream_heads(instance_id):
+    for head in await store.streams.read_stream_heads(instance_id):
         after, sent = 0, list[StoredItem]()
         while True:
-            page = await store.read_stream(instance_id, head.stream, after=after, limit=100)
+            page = await store.streams.read_stream(instance_id, head.stream, after=after, limit=100)
             if page is None or not page.items:
                 break
             for item in page.items:

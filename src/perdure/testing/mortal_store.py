@@ -14,7 +14,7 @@ from inspect import iscoroutinefunction
 from typing import Any, NamedTuple
 
 from perdure.store.base import Store
-from perdure.store.observing import OPERATIONS
+from perdure.store.observing import OPERATIONS, PARTS
 
 COMMITS = frozenset({"commit", "commit_locked"})
 """The operations that commit turns."""
@@ -96,17 +96,17 @@ class MortalStore:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self.living, name)
-        if name not in OPERATIONS:
+        if name in PARTS:
+            value = MortalPart(value, self.watched)
+        elif name in OPERATIONS:
+            value = self._watched_commit(value) if name in COMMITS else self.watched(value)
+        else:
             return value
-        watched = self._watched(value, is_commit=name in COMMITS)
-        setattr(self, name, watched)
-        return watched
+        setattr(self, name, value)
+        return value
 
-    def _watched(
-        self, call: Callable[..., Awaitable[Any]], *, is_commit: bool
-    ) -> Callable[..., Awaitable[Any]]:
-        if is_commit:
-            return self._watched_commit(call)
+    def watched(self, call: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        """Return an operation as the worker sees it."""
 
         @wraps(call)
         async def later(*args: Any, **kwargs: Any) -> Any:
@@ -154,6 +154,25 @@ class MortalStore:
         if self.died.is_set():
             # The caller belongs to a process that is no more.
             raise asyncio.CancelledError
+
+
+class MortalPart:
+    """Has what a part of the store has, as long as the worker lives."""
+
+    def __init__(
+        self,
+        living: object,
+        watched: Callable[[Callable[..., Awaitable[Any]]], Callable[..., Awaitable[Any]]],
+    ) -> None:
+        self._living = living
+        self._watched = watched
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._living, name)
+        if name in OPERATIONS:
+            value = self._watched(value)
+            setattr(self, name, value)
+        return value
 
 
 def _never() -> Awaitable[Any]:

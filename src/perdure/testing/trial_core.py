@@ -136,7 +136,7 @@ class TrialCore(ClientCore):
         """Let the trial come to rest, until there is something behind a place in a stream."""
 
         async def look(_: InstanceRow) -> bool | None:
-            [is_news] = await self.store.find_stream_news([place])
+            [is_news] = await self.store.streams.find_stream_news([place])
             return is_news or None
 
         await self._at_rest(place.instance_id, f"item of stream {place.stream!r}", look)

@@ -137,7 +137,7 @@ class Serving:
         self._departures = Departures(store, worker_id=self.worker_id, freed=self.notice)
         self._metrics = metrics
         self._heartbeats = Heartbeats(store, options.heartbeat_every)
-        self._streams = StreamFlusher(store, endings.tell_change, metrics.stream_items)
+        self._streams = StreamFlusher(store.streams, endings.tell_change, metrics.stream_items)
         self.jobs = self._make_jobs(tuple(resources), client, trial)
         self.turns = self._make_turns(endings, trial)
         metrics.hot_instances.read_by(self.turns.hot.__len__)

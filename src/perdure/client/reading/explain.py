@@ -102,7 +102,7 @@ async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[Work
         workers=workers,
         now_ms=store.clock(),
         tallies=await _read_tallies(store, row, summary),
-        streams=await store.read_stream_heads(instance_id),
+        streams=await store.streams.read_stream_heads(instance_id),
     )
 
 

@@ -56,14 +56,14 @@ class StoredStream:
         """See `StreamSource`. What is void is taken back first, where that is allowed."""
         store = self._core.store
         while True:
-            page = await store.read_stream(
+            page = await store.streams.read_stream(
                 self._instance_id, self._name, after=after, limit=PAGE_ROWS
             )
             if page is None:
                 raise InstanceNotFoundError(self._instance_id)
             if self._only_reads or not page.has_void:
                 return page
-            self._only_reads = not await store.take_back(self._instance_id)
+            self._only_reads = not await store.streams.take_back(self._instance_id)
 
     async def wait(self, after: int) -> None:
         """See `StreamSource`."""

@@ -42,7 +42,7 @@ async def streams(self: Handle[Any]) -> list[StreamInfo]:
     Raises:
         InstanceNotFoundError: There is no such instance.
     """
-    heads = await self._core.store.read_stream_heads(self.instance_id)
+    heads = await self._core.store.streams.read_stream_heads(self.instance_id)
     if not heads:
         await self._row()
     return [stream_of(head) for head in heads]

@@ -446,7 +446,7 @@ class InstanceWatch:
     async def _serve_readers(self, wants: list[_Want], rows: dict[str, InstanceRow | None]) -> None:
         """Have those read on who wait for items of streams, if there are some."""
         places = [StreamPlace(want.instance_id, want.stream or "", want.after) for want in wants]
-        news = await self._store.find_stream_news(places) if places else []
+        news = await self._store.streams.find_stream_news(places) if places else []
         for want, is_news in zip(wants, news, strict=True):
             _give(want, rows[want.instance_id], None, is_news=is_news)
 

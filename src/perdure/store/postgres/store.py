@@ -29,6 +29,7 @@ from perdure.model.turns import (
     TurnClaim,
     WorkerRow,
 )
+from perdure.store.base import Store
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
 from perdure.store.locked_turns import KnownInstance, LockedTurn, News
@@ -78,7 +79,7 @@ NUMBER_AT_ONCE = 10_000
 T = TypeVar("T")
 
 
-@observable
+@observable(Store)
 class PostgresStore(SqlStore):
     """See `perdure.store.base.Store`; what is said there is not repeated here.
 

@@ -73,7 +73,7 @@ FORGET_WHEN_STEADY_MS = 2 * LASTS_MS
 """How long the clock must have been steady: the living need time for a sign of life by it."""
 
 
-class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
+class SqlStore(SqlAdmin, SqlDeciders):
     """See `perdure.store.base.Store`.
 
     Args:
@@ -91,6 +91,7 @@ class SqlStore(SqlAdmin, SqlDeciders, SqlStreams):
         self.epoch = Epoch()
         self.creates = True
         self.observer: Observer | None = None
+        self.streams = SqlStreams(self)
         self._definitions = Definitions(self.epoch)
         self._session_marks = sessions.SessionMarks()
         self._process = ProcessMark("store")

@@ -19,6 +19,7 @@ from perdure.clock import Clock, system_clock
 from perdure.clock_watch import WatchedSystemClock
 from perdure.errors import StoreError, UsageError
 from perdure.model.hints import Hint
+from perdure.store.base import Store
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
 from perdure.store.migrate import no_store
@@ -43,7 +44,7 @@ from perdure.store.within.transactions import OwnWork
 T = TypeVar("T")
 
 
-@observable
+@observable(Store)
 class SqliteStore(SqlStore):
     """See `perdure.store.base.Store`; what is said there is not repeated here.
 
