@@ -359,7 +359,7 @@ async def cold_state(setup: Setup) -> list[Measured]:
 
 async def recorded(engine: Engine, events: int) -> None:
     """Wait until so many events are recorded in all."""
-    while await engine._core.store.feed_end() < events:  # noqa: ASYNC110 - it happens in the database
+    while await engine._core.store.feed.feed_end() < events:  # noqa: ASYNC110 - it happens in the database
         await asyncio.sleep(LOOK_EVERY_S)
 
 

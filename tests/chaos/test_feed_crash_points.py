@@ -94,10 +94,10 @@ async def run_readers(engine: HandDriven, is_enough: Callable[[], Awaitable[bool
 
 
 async def are_through(engine: HandDriven) -> bool:
-    end = await engine._core.store.feed_end()
-    found = {one.name: one.pos for one in await engine._core.store.read_checkpoints()}
+    end = await engine._core.store.feed.feed_end()
+    found = {one.name: one.pos for one in await engine._core.store.feed.read_checkpoints()}
     # A subscription writes down seldom what it only passes over.
-    fed = await engine._core.store.read_feed(
+    fed = await engine._core.store.feed.read_feed(
         after=found.get("fed", 0), limit=1, deciders=["ticket"]
     )
     return found.get("kept") == found.get("heard") == end and not fed[0]

@@ -185,24 +185,24 @@ class TestDeadWorkers:
     ) -> None:
         await decided(store, feed=(FED._replace(index=1),))
         for name, worker_id in (("mail", "dead"), ("other", "w2")):
-            await store.claim_feed(name, lease=5, lease_ms=LEASE_MS, worker_id=worker_id)
+            await store.feed.claim_feed(name, lease=5, lease_ms=LEASE_MS, worker_id=worker_id)
         clock.advance(MS)
 
         await store.release_worker("dead", lease_ms=LEASE_MS)
 
-        found = await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS, worker_id="w2")
+        found = await store.feed.claim_feed("mail", lease=6, lease_ms=LEASE_MS, worker_id="w2")
         assert found is not None
         assert found.losses == 1
-        assert await store.claim_feed("other", lease=6, lease_ms=LEASE_MS) is None
+        assert await store.feed.claim_feed("other", lease=6, lease_ms=LEASE_MS) is None
 
     async def test_a_reader_that_was_given_back_is_not_lost(self, store: Store) -> None:
         await decided(store, feed=(FED._replace(index=1),))
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS, worker_id="dead")
-        await store.release_feed("mail", lease=5)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS, worker_id="dead")
+        await store.feed.release_feed("mail", lease=5)
 
         await store.release_worker("dead", lease_ms=LEASE_MS)
 
-        found = await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
+        found = await store.feed.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
         assert found is not None
         assert found.losses == 0
 
@@ -249,7 +249,7 @@ class TestDeadProcesses:
         await store.beat(row)
         await begun(store, jobs=(job(2, session="s"), job(3)))
         await claim_bound(store, "dead")
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS, worker_id="dead")
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS, worker_id="dead")
         await store.start([new_instance("busy")])
         await claim(store, "dead")
 
@@ -257,7 +257,7 @@ class TestDeadProcesses:
 
         assert await claim_bound(store, "w2") == []
         assert await claim(store, "w2") == []
-        assert await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS) is None
+        assert await store.feed.claim_feed("mail", lease=6, lease_ms=LEASE_MS) is None
         assert await store.read_workers(seen_since_ms=0) == [row]
 
     async def test_a_process_without_a_place_is_nobody(self, store: Store) -> None:

@@ -43,7 +43,7 @@ async def fed(store: Store, instance_id: str, *tags: str, **fields: Any) -> int:
 
 async def tags_of(store: Store, *, after: int = 0, limit: int = 99, **filters: Any) -> list[str]:
     """Return the tags of events in the feed."""
-    events, _ = await store.read_feed(after=after, limit=limit, **filters)
+    events, _ = await store.feed.read_feed(after=after, limit=limit, **filters)
     return [event.tag for event in events]
 
 
@@ -57,10 +57,10 @@ class TestFeed:
         turn = first_turn(start, events=(STARTED, PLACED, odd), feed=(fed,))
         await accepted(store, turn)
 
-        [event], upto = await store.read_feed(after=0, limit=9)
+        [event], upto = await store.feed.read_feed(after=0, limit=9)
 
         stored = StoredEvent(3, "event_recorded", 2, odd.body)
-        pos = await store.feed_end()
+        pos = await store.feed.feed_end()
         assert event == FeedEvent(
             pos, "order", "order:1", start.incarnation, "Odd", stored, *fed[2:]
         )
@@ -83,7 +83,7 @@ class TestFeed:
             ]
         )
 
-        events, _ = await store.read_feed(after=0, limit=99)
+        events, _ = await store.feed.read_feed(after=0, limit=99)
 
         assert [event.tag for event in events] == ["a", "b", "c", "d", "e", "f"]
         positions = [event.pos for event in events]
@@ -91,16 +91,16 @@ class TestFeed:
         assert [event.stored.seq for event in events] == [2, 3, 3, 1, 4, 6]
 
     async def test_an_empty_feed_ends_where_the_reader_stands(self, store: Store) -> None:
-        assert await store.feed_end() == 0
-        assert await store.read_feed(after=0, limit=9) == ([], 0)
-        assert await store.read_feed(after=5, limit=9) == ([], 5)
+        assert await store.feed.feed_end() == 0
+        assert await store.feed.read_feed(after=0, limit=9) == ([], 0)
+        assert await store.feed.read_feed(after=5, limit=9) == ([], 5)
 
     async def test_the_feed_is_read_in_pages(self, store: Store) -> None:
         await fed(store, "order:1", *"abcde")
         pages = []
         after = 0
         while True:
-            events, upto = await store.read_feed(after=after, limit=2)
+            events, upto = await store.feed.read_feed(after=after, limit=2)
             if not events:
                 break
             assert upto == events[-1].pos
@@ -108,9 +108,9 @@ class TestFeed:
             after = upto
 
         assert pages == [["a", "b"], ["c", "d"], ["e"]]
-        assert after == await store.feed_end()
-        assert await store.read_feed(after=0, limit=0) == ([], 0)
-        assert await store.read_feed(after=0, limit=-1) == ([], 0)
+        assert after == await store.feed.feed_end()
+        assert await store.feed.read_feed(after=0, limit=0) == ([], 0)
+        assert await store.feed.read_feed(after=0, limit=-1) == ([], 0)
 
     async def test_filters_name_deciders_and_tags(self, store: Store) -> None:
         await fed(store, "order:1", "Placed", "Paid")
@@ -127,16 +127,16 @@ class TestFeed:
     async def test_what_a_filter_leaves_out_is_skipped(self, store: Store) -> None:
         await fed(store, "order:1", "wanted", *["other"] * 5)
 
-        events, upto = await store.read_feed(after=0, limit=9, tags=["wanted"])
+        events, upto = await store.feed.read_feed(after=0, limit=9, tags=["wanted"])
 
         assert len(events) == 1
-        assert upto == await store.feed_end()
-        assert await store.read_feed(after=upto, limit=9, tags=["wanted"]) == ([], upto)
+        assert upto == await store.feed.feed_end()
+        assert await store.feed.read_feed(after=upto, limit=9, tags=["wanted"]) == ([], upto)
 
     async def test_a_full_page_does_not_skip_what_is_behind_it(self, store: Store) -> None:
         await fed(store, "order:1", "a", "other", "b", "other")
 
-        events, upto = await store.read_feed(after=0, limit=1, tags=["a", "b"])
+        events, upto = await store.feed.read_feed(after=0, limit=1, tags=["a", "b"])
 
         assert [event.tag for event in events] == ["a"]
         assert await tags_of(store, after=upto, tags=["a", "b"]) == ["b"]
@@ -151,16 +151,16 @@ class TestFeed:
     ) -> None:
         await fed(store, "order:1", "a")
         gone = await fed(store, "order:2", "b", "c")
-        end = await store.feed_end()
+        end = await store.feed.feed_end()
 
         await store.delete([("order:2", gone)], force=True)
 
         assert await tags_of(store) == ["a"]
-        _, upto = await store.read_feed(after=0, limit=9)
-        assert upto == await store.feed_end() < end
-        assert await store.read_feed(after=end, limit=9) == ([], end)
+        _, upto = await store.feed.read_feed(after=0, limit=9)
+        assert upto == await store.feed.feed_end() < end
+        assert await store.feed.read_feed(after=end, limit=9) == ([], end)
         await fed(store, "order:3", "d")
-        assert await store.feed_end() > end
+        assert await store.feed.feed_end() > end
         assert await tags_of(store, after=end) == ["d"]
 
     async def test_events_of_a_replaced_instance_go(self, store: Store) -> None:
@@ -193,7 +193,7 @@ class TestFeed:
             assert isinstance(error, RowError)
             assert "feeds event" in str(error)
 
-        assert await store.feed_end() == 0
+        assert await store.feed.feed_end() == 0
 
     async def test_what_a_history_has_no_more_the_feed_has_no_more(self, store: Store) -> None:
         stamp = await decided(store, "order:1", feed=(FedEvent(1, "first"),))
@@ -221,152 +221,152 @@ class TestReaders:
     async def test_a_new_name_begins_before_all_events(
         self, store: Store, clock: ManualClock
     ) -> None:
-        claimed = await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        claimed = await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
 
         assert claimed is not None
         assert (claimed.name, claimed.pos, claimed.reason) == ("mail", 0, None)
         assert claimed.status is ReaderStatus.RUNNING
         assert (claimed.lease_until_ms, claimed.updated_ms) == (clock() + LEASE_MS, clock())
-        assert await store.read_checkpoints() == [claimed]
+        assert await store.feed.read_checkpoints() == [claimed]
 
     async def test_one_reader_has_a_name_at_a_time(self, store: Store, clock: ManualClock) -> None:
         first, second = token(), token()
 
         claimed = [
-            await store.claim_feed("mail", lease=lease, lease_ms=LEASE_MS)
+            await store.feed.claim_feed("mail", lease=lease, lease_ms=LEASE_MS)
             for lease in (first, second, first)
         ]
-        other = await store.claim_feed("other", lease=second, lease_ms=LEASE_MS)
+        other = await store.feed.claim_feed("other", lease=second, lease_ms=LEASE_MS)
 
         assert [one is not None for one in (*claimed, other)] == [True, False, True, True]
         clock.advance(LEASE)
-        assert await store.claim_feed("mail", lease=second, lease_ms=LEASE_MS) is not None
-        assert await store.claim_feed("mail", lease=first, lease_ms=LEASE_MS) is None
+        assert await store.feed.claim_feed("mail", lease=second, lease_ms=LEASE_MS) is not None
+        assert await store.feed.claim_feed("mail", lease=first, lease_ms=LEASE_MS) is None
 
     async def test_a_claim_by_its_holder_extends_the_lease(
         self, store: Store, clock: ManualClock
     ) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
         clock.advance(LEASE / 2)
 
-        claimed = await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        claimed = await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
 
         assert claimed is not None
         assert claimed.lease_until_ms == clock() + LEASE_MS
         clock.advance(LEASE / 2)
-        assert await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS) is None
+        assert await store.feed.claim_feed("mail", lease=6, lease_ms=LEASE_MS) is None
 
     async def test_a_checkpoint_moves_forward_under_its_lease(
         self, store: Store, clock: ManualClock
     ) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
         clock.advance(LEASE / 2)
 
-        assert await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+        assert await store.feed.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
 
-        [checkpoint] = await store.read_checkpoints()
+        [checkpoint] = await store.feed.read_checkpoints()
         assert (checkpoint.pos, checkpoint.updated_ms) == (7, clock())
-        assert await store.advance_feed("mail", lease=5, from_pos=7, to_pos=9)
+        assert await store.feed.advance_feed("mail", lease=5, from_pos=7, to_pos=9)
 
     async def test_a_checkpoint_does_not_move_from_elsewhere_nor_back_nor_for_others(
         self, store: Store
     ) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
-        await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
 
-        assert not await store.advance_feed("mail", lease=5, from_pos=6, to_pos=9)
-        assert not await store.advance_feed("mail", lease=5, from_pos=7, to_pos=6)
-        assert not await store.advance_feed("mail", lease=5, from_pos=8, to_pos=7)
-        assert not await store.advance_feed("mail", lease=6, from_pos=7, to_pos=9)
-        assert not await store.advance_feed("mail", lease=0, from_pos=7, to_pos=9)
-        assert not await store.advance_feed("never", lease=5, from_pos=0, to_pos=9)
+        assert not await store.feed.advance_feed("mail", lease=5, from_pos=6, to_pos=9)
+        assert not await store.feed.advance_feed("mail", lease=5, from_pos=7, to_pos=6)
+        assert not await store.feed.advance_feed("mail", lease=5, from_pos=8, to_pos=7)
+        assert not await store.feed.advance_feed("mail", lease=6, from_pos=7, to_pos=9)
+        assert not await store.feed.advance_feed("mail", lease=0, from_pos=7, to_pos=9)
+        assert not await store.feed.advance_feed("never", lease=5, from_pos=0, to_pos=9)
 
-        assert [one.pos for one in await store.read_checkpoints()] == [7]
+        assert [one.pos for one in await store.feed.read_checkpoints()] == [7]
 
     async def test_a_move_sent_again_is_made_once(self, store: Store) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
 
         for _ in range(2):
-            assert await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+            assert await store.feed.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
 
     async def test_a_lease_that_another_took_is_lost(
         self, store: Store, clock: ManualClock
     ) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
         clock.advance(LEASE)
-        await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
+        await store.feed.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
 
-        assert not await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
-        await store.release_feed("mail", lease=5)
+        assert not await store.feed.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+        await store.feed.release_feed("mail", lease=5)
 
-        assert await store.claim_feed("mail", lease=7, lease_ms=LEASE_MS) is None
-        assert await store.advance_feed("mail", lease=6, from_pos=0, to_pos=7)
+        assert await store.feed.claim_feed("mail", lease=7, lease_ms=LEASE_MS) is None
+        assert await store.feed.advance_feed("mail", lease=6, from_pos=0, to_pos=7)
 
     async def test_a_name_that_is_given_back_is_free_and_keeps_its_position(
         self, store: Store
     ) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
-        await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
 
-        await store.release_feed("mail", lease=5)
-        await store.release_feed("never", lease=5)
+        await store.feed.release_feed("mail", lease=5)
+        await store.feed.release_feed("never", lease=5)
 
-        assert not await store.advance_feed("mail", lease=5, from_pos=7, to_pos=9)
-        claimed = await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
+        assert not await store.feed.advance_feed("mail", lease=5, from_pos=7, to_pos=9)
+        claimed = await store.feed.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
         assert claimed is not None
         assert claimed.pos == 7
 
     async def test_a_reader_that_is_paused_or_stuck_is_nobodys(self, store: Store) -> None:
         for status in (ReaderStatus.PAUSED, ReaderStatus.STUCK):
-            await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+            await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
 
-            assert await store.set_reader("mail", status=status, reason="why")
+            assert await store.feed.set_reader("mail", status=status, reason="why")
 
-            assert await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS) is None
-            assert not await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
-            [checkpoint] = await store.read_checkpoints()
+            assert await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS) is None
+            assert not await store.feed.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+            [checkpoint] = await store.feed.read_checkpoints()
             assert (checkpoint.status, checkpoint.reason) == (status, "why")
             assert checkpoint.lease_until_ms == 0
-            assert await store.set_reader("mail", status=ReaderStatus.RUNNING)
-            [checkpoint] = await store.read_checkpoints()
+            assert await store.feed.set_reader("mail", status=ReaderStatus.RUNNING)
+            [checkpoint] = await store.feed.read_checkpoints()
             assert (checkpoint.status, checkpoint.reason) == (ReaderStatus.RUNNING, None)
 
     async def test_a_reader_is_set_back_and_its_lease_ends(self, store: Store) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
-        await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
 
-        assert await store.set_reader("mail", pos=0)
+        assert await store.feed.set_reader("mail", pos=0)
 
-        assert not await store.advance_feed("mail", lease=5, from_pos=7, to_pos=9)
-        claimed = await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
+        assert not await store.feed.advance_feed("mail", lease=5, from_pos=7, to_pos=9)
+        claimed = await store.feed.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
         assert claimed is not None
         assert (claimed.pos, claimed.status) == (0, ReaderStatus.RUNNING)
 
     async def test_a_reader_is_changed_under_a_lease_only_while_it_is_held(
         self, store: Store
     ) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
 
-        assert not await store.set_reader("mail", status=ReaderStatus.STUCK, lease=6)
-        assert await store.set_reader("mail", status=ReaderStatus.STUCK, lease=5)
-        assert not await store.set_reader("mail", status=ReaderStatus.RUNNING, lease=5)
+        assert not await store.feed.set_reader("mail", status=ReaderStatus.STUCK, lease=6)
+        assert await store.feed.set_reader("mail", status=ReaderStatus.STUCK, lease=5)
+        assert not await store.feed.set_reader("mail", status=ReaderStatus.RUNNING, lease=5)
 
     async def test_a_reason_is_forgotten_when_the_reader_moves_on(self, store: Store) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
-        await store.set_reader("mail", reason="tried in vain")
-        claimed = await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.set_reader("mail", reason="tried in vain")
+        claimed = await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
         assert claimed is not None
         assert claimed.reason == "tried in vain"
 
-        await store.advance_feed("mail", lease=5, from_pos=0, to_pos=1)
+        await store.feed.advance_feed("mail", lease=5, from_pos=0, to_pos=1)
 
-        assert [one.reason for one in await store.read_checkpoints()] == [None]
+        assert [one.reason for one in await store.feed.read_checkpoints()] == [None]
 
     async def test_a_worker_that_is_lost_with_events_before_it_is_counted_until_it_goes_on(
         self, store: Store, clock: ManualClock
     ) -> None:
         async def losses(lease: int) -> int:
-            claimed = await store.claim_feed("mail", lease=lease, lease_ms=LEASE_MS)
+            claimed = await store.feed.claim_feed("mail", lease=lease, lease_ms=LEASE_MS)
             assert claimed is not None
             clock.advance(LEASE)
             return claimed.losses
@@ -374,9 +374,9 @@ class TestReaders:
         idle = [await losses(5), await losses(6)]
         await fed(store, "order:1", "Placed")
         busy = [await losses(7), await losses(7), await losses(8)]
-        await store.release_feed("mail", lease=8)
+        await store.feed.release_feed("mail", lease=8)
         given_back = await losses(9)
-        await store.advance_feed("mail", lease=9, from_pos=0, to_pos=1)
+        await store.feed.advance_feed("mail", lease=9, from_pos=0, to_pos=1)
 
         assert (idle, busy, given_back) == ([0, 0], [1, 1, 2], 2)
         assert await losses(10) == 0
@@ -385,14 +385,14 @@ class TestReaders:
         self, store: Store
     ) -> None:
         heard: list[str] = []
-        stop = store.listen_feed(lambda: heard.append("news"))
+        stop = store.feed.listen_feed(lambda: heard.append("news"))
 
         await begun(store, "i")
         after_start = len(heard)
         await fed(store, "order:1", "Placed")
         after_event = len(heard)
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
-        await store.set_reader("mail", status=ReaderStatus.PAUSED)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.set_reader("mail", status=ReaderStatus.PAUSED)
         after_pause = len(heard)
         stop()
         await fed(store, "order:2", "Placed")
@@ -405,7 +405,7 @@ class TestReaders:
         heard: list[str] = []
         events, feed = (STARTED, PLACED), (FedEvent(1, "Placed"),)
         answer = store.commit([first_turn(decider("order:1"), events=events, feed=feed)])
-        stop = store.listen_feed(lambda: heard.append("news"))
+        stop = store.feed.listen_feed(lambda: heard.append("news"))
 
         await answer
         stop()
@@ -413,35 +413,35 @@ class TestReaders:
         assert heard == ["news"]
 
     async def test_a_reader_that_is_not_there_cannot_be_changed(self, store: Store) -> None:
-        assert not await store.set_reader("never", status=ReaderStatus.PAUSED)
-        assert await store.read_checkpoints() == []
+        assert not await store.feed.set_reader("never", status=ReaderStatus.PAUSED)
+        assert await store.feed.read_checkpoints() == []
 
     async def test_a_reader_that_is_forgotten_begins_before_all_events(self, store: Store) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
-        await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
-        await store.claim_feed("kept", lease=5, lease_ms=LEASE_MS)
-        await store.set_reader("mail", status=ReaderStatus.STUCK, reason="why")
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+        await store.feed.claim_feed("kept", lease=5, lease_ms=LEASE_MS)
+        await store.feed.set_reader("mail", status=ReaderStatus.STUCK, reason="why")
 
-        assert await store.forget_reader("mail")
-        assert not await store.forget_reader("mail")
+        assert await store.feed.forget_reader("mail")
+        assert not await store.feed.forget_reader("mail")
 
-        assert [one.name for one in await store.read_checkpoints()] == ["kept"]
-        claimed = await store.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
+        assert [one.name for one in await store.feed.read_checkpoints()] == ["kept"]
+        claimed = await store.feed.claim_feed("mail", lease=6, lease_ms=LEASE_MS)
         assert claimed is not None
         assert (claimed.pos, claimed.status) == (0, ReaderStatus.RUNNING)
 
     async def test_a_reader_is_not_forgotten_while_somebody_reads(
         self, store: Store, clock: ManualClock
     ) -> None:
-        await store.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
+        await store.feed.claim_feed("mail", lease=5, lease_ms=LEASE_MS)
 
-        assert not await store.forget_reader("mail")
+        assert not await store.feed.forget_reader("mail")
         clock.advance(LEASE)
-        assert await store.forget_reader("mail")
-        assert not await store.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
+        assert await store.feed.forget_reader("mail")
+        assert not await store.feed.advance_feed("mail", lease=5, from_pos=0, to_pos=7)
 
     async def test_readers_are_listed_by_name(self, store: Store) -> None:
         for name in ("b", "c", "a"):
-            await store.claim_feed(name, lease=5, lease_ms=LEASE_MS)
+            await store.feed.claim_feed(name, lease=5, lease_ms=LEASE_MS)
 
-        assert [one.name for one in await store.read_checkpoints()] == ["a", "b", "c"]
+        assert [one.name for one in await store.feed.read_checkpoints()] == ["a", "b", "c"]

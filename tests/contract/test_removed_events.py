@@ -49,7 +49,7 @@ async def numbers(store: Store, stamp: Stamp) -> list[int]:
 
 
 async def fed(store: Store) -> list[int]:
-    events, _ = await store.read_feed(after=0, limit=99)
+    events, _ = await store.feed.read_feed(after=0, limit=99)
     return [event.stored.seq for event in events]
 
 
@@ -148,19 +148,19 @@ class TestKeeping:
         key = ExecutionKey(ID, *stamp[:2])
         assert await store.first_unread(key) is None
         lease = token()
-        await store.claim_feed("slow", lease=lease, lease_ms=1000)
-        events, _ = await store.read_feed(after=0, limit=99)
+        await store.feed.claim_feed("slow", lease=lease, lease_ms=1000)
+        events, _ = await store.feed.read_feed(after=0, limit=99)
         assert await store.first_unread(key) == 2
 
         assert not await store.remove_events(removal(stamp), before_ms=FAR)
         # Events 2 to 4 were read: 5 was not.
-        await store.advance_feed("slow", lease=lease, from_pos=0, to_pos=events[2].pos)
-        await store.set_reader("slow", reason="away")
+        await store.feed.advance_feed("slow", lease=lease, from_pos=0, to_pos=events[2].pos)
+        await store.feed.set_reader("slow", reason="away")
         assert await store.first_unread(key) == 5
         assert not await store.remove_events(removal(stamp), before_ms=FAR)
         assert await store.remove_events(removal(stamp, 4), before_ms=FAR)
 
-        await store.forget_reader("slow")
+        await store.feed.forget_reader("slow")
         assert await store.first_unread(key) is None
 
     async def test_others_stay(self, store: Store) -> None:

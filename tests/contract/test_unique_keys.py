@@ -79,7 +79,7 @@ class TestUniqueKeys:
         assert await store.read_live("order:3") is None
         assert await store.read_receipts("order:2", ["x"]) == {}
         assert await store.read_observations("order:2") == []
-        assert await store.feed_end() == 0
+        assert await store.feed.feed_end() == 0
         live = await store.read_live("order:2")
         assert live is not None
         assert live.stamp == stamp

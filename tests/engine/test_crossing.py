@@ -461,13 +461,13 @@ async def test_many_waits_are_one_look_at_the_feed(
     waiting = [await engine.start(next_text, "t", 0) for _ in range(40)]
     await until(lambda: waits_here(engine) == 40)
     looks: list[int] = []
-    read_feed = engine._core.store.read_feed
+    read_feed = engine._core.store.feed.read_feed
 
     async def counted(**asked: Any) -> object:
         looks.append(asked["after"])
         return await read_feed(**asked)
 
-    monkeypatch.setattr(engine._core.store, "read_feed", counted)
+    monkeypatch.setattr(engine._core.store.feed, "read_feed", counted)
     await engine.execute(Ticket, Add("t", "all"))
 
     assert {await each.result() for each in waiting} == {"2: all"}

@@ -43,7 +43,7 @@ async def has_lease(client: Client, instance_id: str) -> bool:
 
 
 async def has_reader(client: Client, name: str) -> bool:
-    readers = await client._core.store.read_checkpoints()
+    readers = await client._core.store.feed.read_checkpoints()
     return any(reader.name == name and reader.lease_until_ms for reader in readers)
 
 

@@ -104,7 +104,7 @@ async def test_a_handler_that_never_returns_ends_as_stuck_and_all_others_go_on(
     assert stuck is not None
     assert (stuck.instance_id, stuck.error) == ("order:o-2", "TimeoutError")
     assert "handle has taken more than 1 s" in stuck.message
-    assert await engine._core.store.feed_end() == 24
+    assert await engine._core.store.feed.feed_end() == 24
     assert engine.health.holds_store == ""
 
 

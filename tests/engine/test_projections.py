@@ -512,14 +512,14 @@ async def test_a_loop_that_fails_is_started_again_and_health_says_so(
     engine = await stage.engine([seen])
     await record(engine, *orders(1))
     await until(lambda: len(seen.given) == 1)
-    ask, failures = engine._core.store.read_feed, [KeyError("broken")]
+    ask, failures = engine._core.store.feed.read_feed, [KeyError("broken")]
 
     async def fail_once(**asked: Any) -> Any:
         if failures:
             raise failures.pop()
         return await ask(**asked)
 
-    monkeypatch.setattr(engine._core.store, "read_feed", fail_once)
+    monkeypatch.setattr(engine._core.store.feed, "read_feed", fail_once)
     await record(engine, Placed("o-9"))
     # A read that was under way may still bring the event; the next one fails and is made again.
     await until(lambda: engine.health.restarts == 1 and not engine.health.failing)
@@ -647,7 +647,7 @@ async def test_a_projection_of_a_worker_that_was_lost_is_forgotten_when_its_leas
 ) -> None:
     clock = ManualClock()
     client = await stage.client(clock=clock)
-    await client._core.store.claim_feed("lost", lease=7, lease_ms=90_000)
+    await client._core.store.feed.claim_feed("lost", lease=7, lease_ms=90_000)
 
     with pytest.raises(UsageError, match="gives no sign of life"):
         await client.forget_projection("lost")
@@ -664,8 +664,8 @@ async def test_a_reader_that_was_forgotten_lets_go(stage: Stage) -> None:
     await record(engine, *orders(2))
     await until(lambda: is_at(engine, 2))
 
-    lease = await engine._core.store.set_reader("seen")
-    await engine._core.store.forget_reader("seen")
+    lease = await engine._core.store.feed.set_reader("seen")
+    await engine._core.store.feed.forget_reader("seen")
     await record(engine, Placed("o-2"))
     await until(lambda: is_at(engine, 3))
 

@@ -115,7 +115,7 @@ async def test_what_others_commit_is_not_disturbed_by_a_failing_handler(
     await until(lambda: is_stuck(engine, "kept"))
 
     assert orders_in(stage.url) == []
-    assert await engine._core.store.feed_end() == 60
+    assert await engine._core.store.feed.feed_end() == 60
     assert engine._core.store.counters.halvings == 0  # type: ignore[attr-defined]  # of this store
 
 

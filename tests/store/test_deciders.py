@@ -84,7 +84,7 @@ async def test_a_decision_whose_answer_is_lost_is_written_once(
 
     assert store.counters.retries == 1
     assert len(await store.read_observations(ID)) == 1
-    assert len((await store.read_feed(after=0, limit=9))[0]) == 1
+    assert len((await store.feed.read_feed(after=0, limit=9))[0]) == 1
 
 
 async def test_inputs_that_are_settled_while_the_answer_is_lost_are_observed_once(
@@ -162,8 +162,8 @@ async def test_one_call_looks_at_so_many_positions_and_goes_on_behind_them(
     looked = []
     found = []
     after = 0
-    while after < await store.feed_end():
-        events, after = await store.read_feed(after=after, limit=2, tags=["a", "b"])
+    while after < await store.feed.feed_end():
+        events, after = await store.feed.read_feed(after=after, limit=2, tags=["a", "b"])
         looked.append(after)
         found += [event.tag for event in events]
 
@@ -182,10 +182,10 @@ async def test_a_gap_in_the_feed_is_stepped_over(
     found: list[str] = []
     after = 0
     for _ in range(5):
-        events, after = await store.read_feed(after=after, limit=9)
+        events, after = await store.feed.read_feed(after=after, limit=9)
         found += [event.tag for event in events]
 
-    assert (found, after) == (["x"], await store.feed_end())
+    assert (found, after) == (["x"], await store.feed.feed_end())
 
 
 async def test_a_page_holds_so_many_bytes(
@@ -196,8 +196,8 @@ async def test_a_page_holds_so_many_bytes(
 
     pages = []
     after = 0
-    while after < await store.feed_end():
-        events, after = await store.read_feed(after=after, limit=9)
+    while after < await store.feed.feed_end():
+        events, after = await store.feed.read_feed(after=after, limit=9)
         pages.append([event.tag for event in events])
 
     assert pages == [["aaa", "bbb"], ["ccc", "d", "eeeeeeeee"], ["f"]]
@@ -211,8 +211,8 @@ async def test_an_event_that_is_lost_does_not_hide_those_behind_it(store: Sqlite
 
     await store.work(lambda t: lose(t.connection))
 
-    events, upto = await store.read_feed(after=0, limit=2)
-    rest, _ = await store.read_feed(after=upto, limit=9)
+    events, upto = await store.feed.read_feed(after=0, limit=2)
+    rest, _ = await store.feed.read_feed(after=upto, limit=9)
 
     assert [event.tag for event in (*events, *rest)] == ["b", "c", "d"]
 
@@ -229,7 +229,7 @@ async def test_numbers_go_on_though_events_were_removed(store: SqliteStore) -> N
     [history] = await store.read_histories([ExecutionKey(ID, stamp.incarnation, stamp.execution)])
 
     assert [event.seq for event in history] == [3, 4]
-    events, _ = await store.read_feed(after=0, limit=9)
+    events, _ = await store.feed.read_feed(after=0, limit=9)
     assert [(event.tag, event.stored.seq) for event in events] == [("b", 4)]
 
 
@@ -250,7 +250,7 @@ async def test_readers_see_every_event_of_stores_that_write_at_once(
         writers = asyncio.gather(write(store, "a"), write(other, "b"))
         while True:
             is_done = writers.done()
-            events, after = await store.read_feed(after=after, limit=7)
+            events, after = await store.feed.read_feed(after=after, limit=7)
             found += [event.tag for event in events]
             if is_done and not events:
                 break
@@ -271,7 +271,7 @@ async def test_of_readers_that_race_in_several_stores_one_wins(
         for number in range(10):
             claims = await asyncio.gather(
                 *(
-                    one.claim_feed(f"mail{number}", lease=token(), lease_ms=LEASE_MS)
+                    one.feed.claim_feed(f"mail{number}", lease=token(), lease_ms=LEASE_MS)
                     for one in (store, other, store, other)
                 )
             )

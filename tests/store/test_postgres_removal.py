@@ -74,10 +74,10 @@ async def test_an_event_that_is_committed_late_comes_behind_what_was_read(
         late.incarnation,
     )
     await decided(other, "order:early", feed=FIRST)
-    early, upto = await store.read_feed(after=0, limit=10)
+    early, upto = await store.feed.read_feed(after=0, limit=10)
 
     await transaction.commit()
-    behind, _ = await store.read_feed(after=upto, limit=10)
+    behind, _ = await store.feed.read_feed(after=upto, limit=10)
 
     assert [event.instance_id for event in early] == ["order:early"]
     assert [(event.instance_id, event.tag) for event in behind] == [("order:late", "Late")]
@@ -91,9 +91,9 @@ async def test_who_finds_another_giving_positions_goes_on_without_waiting(
     async with raw.transaction():
         assert await raw.fetchval("SELECT perdure.number_feed(10)") == 1
 
-        assert await store.read_feed(after=0, limit=10) == ([], 0)
+        assert await store.feed.read_feed(after=0, limit=10) == ([], 0)
 
-    [event] = (await store.read_feed(after=0, limit=10))[0]
+    [event] = (await store.feed.read_feed(after=0, limit=10))[0]
     assert event.pos == 1
 
 
@@ -104,7 +104,7 @@ async def test_at_most_so_many_events_get_positions_at_once(store: Store, raw: C
     moved = [await raw.fetchval("SELECT perdure.number_feed(2)") for _ in range(4)]
 
     assert moved == [2, 2, 1, 0]
-    found, upto = await store.read_feed(after=0, limit=10)
+    found, upto = await store.feed.read_feed(after=0, limit=10)
     assert [event.instance_id for event in found] == [f"order:{number}" for number in range(5)]
     assert [event.pos for event in found] == [1, 2, 3, 4, 5]
     assert upto == 5

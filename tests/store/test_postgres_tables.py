@@ -32,7 +32,7 @@ def url(postgres_url: str) -> str:
 @pytest.fixture
 async def run(store: Store) -> Run:
     """Runs one statement as a projection that has the lease and a table `notes`."""
-    await store.claim_feed("p", lease=LEASE, lease_ms=LEASE_MS)
+    await store.feed.claim_feed("p", lease=LEASE, lease_ms=LEASE_MS)
 
     async def run(sql: str, *values: Any, defining: bool = False) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = []
@@ -41,7 +41,9 @@ async def run(store: Store) -> Run:
             found.extend(tables.execute(sql, values))
             return 0
 
-        assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work, defining=defining)
+        assert await store.feed.work_feed(
+            "p", lease=LEASE, from_pos=0, work=work, defining=defining
+        )
         return found
 
     await run("CREATE TABLE notes (id SERIAL PRIMARY KEY, text TEXT UNIQUE)", defining=True)
@@ -49,7 +51,7 @@ async def run(store: Store) -> Run:
 
 
 async def position(store: Store) -> int:
-    [found] = await store.read_checkpoints()
+    [found] = await store.feed.read_checkpoints()
     return found.pos
 
 
@@ -67,7 +69,7 @@ async def test_many_rows_are_written_with_one_statement(store: Store, run: Run) 
         tables.execute_many("INSERT INTO notes (text) VALUES ($1)", [("a",), ("b",)])
         return 5
 
-    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+    assert await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work)
 
     assert await position(store) == 5
 
@@ -80,7 +82,7 @@ async def test_values_are_written_as_on_sqlite(store: Store, run: Run) -> None:
         tables.execute_many("INSERT INTO notes (text) VALUES (:text)", [{"text": "e"}])
         return 0
 
-    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+    assert await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work)
 
     assert await run("SELECT text FROM notes WHERE text <> ? ORDER BY id", "c") == [
         ("a",), ("b",), ("d",), ("e",)
@@ -192,7 +194,7 @@ async def test_what_else_is_in_the_transaction_has_its_path_back(store: Store, r
         paths.append(path)
         work_feed(
             transaction,
-            store._approval,  # type: ignore[attr-defined]
+            store.feed.approval,  # type: ignore[attr-defined]
             "p",
             lease=LEASE,
             from_pos=0,
@@ -223,7 +225,7 @@ async def opened(postgres_url: str) -> AsyncIterator[Opened]:
         store = open_store(f"{postgres_url}?{options}")
         stores.append(store)
         await store.open()
-        assert await store.claim_feed("p", lease=LEASE, lease_ms=LEASE_MS)
+        assert await store.feed.claim_feed("p", lease=LEASE, lease_ms=LEASE_MS)
         return store
 
     yield opened
@@ -237,7 +239,7 @@ async def make_notes(store: Store, *, from_pos: int = 0) -> None:
         tables.execute("INSERT INTO notes VALUES (?)", ("same",))
         return from_pos
 
-    await store.work_feed("p", lease=LEASE, from_pos=from_pos, work=setup, defining=True)
+    await store.feed.work_feed("p", lease=LEASE, from_pos=from_pos, work=setup, defining=True)
 
 
 async def schemas(url: str) -> list[str]:
@@ -269,7 +271,7 @@ async def test_a_projection_that_goes_on_is_not_given_new_tables_in_silence(
 ) -> None:
     """They were made elsewhere, by an earlier perdure or with another URL."""
     store = await opened("schema=a")
-    await store.advance_feed("p", lease=LEASE, from_pos=0, to_pos=7)
+    await store.feed.advance_feed("p", lease=LEASE, from_pos=0, to_pos=7)
 
     with pytest.raises(RowError, match=r"has handled events up to 7.*a_tables.*tables=NAME"):
         await make_notes(store, from_pos=7)
@@ -385,7 +387,9 @@ async def test_parameters_that_do_not_fit_are_the_handlers_own_fault(
         return 7
 
     with pytest.raises((RowError, UsageError)):
-        await asyncio.wait_for(store.work_feed("p", lease=LEASE, from_pos=0, work=work), WITHIN_S)
+        await asyncio.wait_for(
+            store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work), WITHIN_S
+        )
 
     assert lane._connection is before
     assert await run("SELECT text FROM notes") == [("good",)]
@@ -428,7 +432,7 @@ async def test_a_handler_that_goes_on_after_an_error_fails_with_that_error(
         return 7
 
     with pytest.raises(StoreError, match="nowhere"):
-        await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+        await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work)
 
     assert len(seen) == 2
     assert "migrate" not in seen[0], "it is not perdure's table that is missing"
@@ -442,7 +446,7 @@ async def test_what_a_function_raises_undoes_what_it_wrote(store: Store, run: Ru
         raise ArithmeticError("no")
 
     with pytest.raises(ArithmeticError, match="no"):
-        await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+        await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work)
 
     assert await run("SELECT * FROM notes") == []
     assert await position(store) == 0

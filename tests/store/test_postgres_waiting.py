@@ -257,10 +257,10 @@ async def test_what_is_asked_of_a_locked_instance_is_put_off_and_holds_up_nobody
 
 async def test_who_reads_the_feed_is_not_waited_for(store: Store, raw: Connection) -> None:
     """A handler may run in the transaction that has moved the checkpoint."""
-    await store.claim_feed("name", lease=token(), lease_ms=LEASE_MS)
+    await store.feed.claim_feed("name", lease=token(), lease_ms=LEASE_MS)
 
     async with raw.transaction(), asyncio.timeout(WITHIN_S):
         await raw.execute("SELECT FROM perdure.checkpoints FOR UPDATE")
-        taken: Any = await store.claim_feed("name", lease=token(), lease_ms=LEASE_MS)
+        taken: Any = await store.feed.claim_feed("name", lease=token(), lease_ms=LEASE_MS)
 
     assert taken is None

@@ -34,7 +34,7 @@ Run = Callable[..., Awaitable[list[tuple[Any, ...]]]]
 @pytest.fixture
 async def run(store: Store) -> Run:
     """Runs one statement as a projection that has the lease and a table `notes`."""
-    await store.claim_feed("p", lease=LEASE, lease_ms=LEASE_MS)
+    await store.feed.claim_feed("p", lease=LEASE, lease_ms=LEASE_MS)
 
     async def run(sql: str, *values: Any, defining: bool = False) -> list[tuple[Any, ...]]:
         found: list[tuple[Any, ...]] = []
@@ -43,7 +43,9 @@ async def run(store: Store) -> Run:
             found.extend(tables.execute(sql, values))
             return 0
 
-        assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work, defining=defining)
+        assert await store.feed.work_feed(
+            "p", lease=LEASE, from_pos=0, work=work, defining=defining
+        )
         return found
 
     await run("CREATE TABLE notes (id INTEGER PRIMARY KEY, text TEXT)", defining=True)
@@ -51,7 +53,7 @@ async def run(store: Store) -> Run:
 
 
 async def position(store: Store) -> int:
-    [found] = await store.read_checkpoints()
+    [found] = await store.feed.read_checkpoints()
     return found.pos
 
 
@@ -70,7 +72,7 @@ async def test_many_rows_are_written_with_one_statement(store: Store, run: Run) 
         tables.execute_many("INSERT INTO notes (text) VALUES (?)", [])
         return 5
 
-    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+    assert await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work)
 
     assert await position(store) == 5
 
@@ -232,7 +234,7 @@ async def test_what_a_function_raises_undoes_what_it_wrote(store: Store, run: Ru
         raise ArithmeticError("no")
 
     with pytest.raises(ArithmeticError, match="no"):
-        await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+        await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work)
 
     assert await run("SELECT * FROM notes") == []
     assert await position(store) == 0
@@ -243,7 +245,7 @@ async def test_not_even_an_exit_ends_the_thread_that_writes(store: Store, run: R
         sys.exit(1)
 
     with pytest.raises(UsageError, match="a projection raised SystemExit"):
-        await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+        await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work)
 
     assert await run("SELECT 1") == [(1,)]
 
@@ -257,19 +259,19 @@ async def test_without_the_lease_or_from_elsewhere_the_function_is_not_called(
         calls.append("called")
         return 9
 
-    assert not await store.work_feed("p", lease=token(), from_pos=0, work=work)
-    assert not await store.work_feed("p", lease=LEASE, from_pos=3, work=work)
-    assert not await store.work_feed("q", lease=LEASE, from_pos=0, work=work)
+    assert not await store.feed.work_feed("p", lease=token(), from_pos=0, work=work)
+    assert not await store.feed.work_feed("p", lease=LEASE, from_pos=3, work=work)
+    assert not await store.feed.work_feed("q", lease=LEASE, from_pos=0, work=work)
 
     assert calls == []
     assert await position(store) == 0
 
 
 async def test_a_position_never_goes_back(store: Store, run: Run) -> None:
-    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=lambda _: 5)
+    assert await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=lambda _: 5)
 
     with pytest.raises(RowError, match="would move from 5 back to 4"):
-        await store.work_feed("p", lease=LEASE, from_pos=5, work=lambda _: 4)
+        await store.feed.work_feed("p", lease=LEASE, from_pos=5, work=lambda _: 4)
 
     assert await position(store) == 5
 
@@ -281,7 +283,7 @@ async def test_tables_are_gone_when_the_function_has_returned(store: Store, run:
         kept.append(tables)
         return 0
 
-    await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+    await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work)
 
     with pytest.raises(UsageError, match="only while its handler runs"):
         kept[0].execute("SELECT 1")
@@ -312,7 +314,7 @@ async def test_trouble_of_the_store_is_not_taken_for_the_functions_own(
                 seen.append(str(error))
         return 7
 
-    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work)
+    assert await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work)
 
     assert seen == ["the disk is busy", "the disk is busy"]
     assert await run_rows(store, "SELECT text FROM notes") == [("a",), ("b",)]
@@ -326,7 +328,7 @@ async def run_rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
         found.extend(tables.execute(sql))
         return 7
 
-    await store.work_feed("p", lease=LEASE, from_pos=7, work=work)
+    await store.feed.work_feed("p", lease=LEASE, from_pos=7, work=work)
     return found
 
 
@@ -348,7 +350,7 @@ async def test_a_statement_that_never_ends_is_ended_when_the_time_is_over(
         return 5
 
     with pytest.raises(TimeoutError, match=r"may use its tables for 0\.05 s"):
-        await store.work_feed("p", lease=LEASE, from_pos=0, work=work, within_s=0.05)
+        await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work, within_s=0.05)
 
     assert await run("SELECT * FROM notes") == []
     assert await position(store) == 0
@@ -366,7 +368,7 @@ async def test_no_statement_begins_when_the_time_is_over(store: Store, run: Run)
             tables.execute_many("INSERT INTO notes (text) VALUES (?)", [("late",)])
         return 0
 
-    assert await store.work_feed("p", lease=LEASE, from_pos=0, work=work, within_s=0)
+    assert await store.feed.work_feed("p", lease=LEASE, from_pos=0, work=work, within_s=0)
 
     assert len(refused) == 3
     assert await run("SELECT * FROM notes") == []
@@ -388,10 +390,10 @@ async def test_a_change_that_is_ended_takes_nobody_elses_writes_with_it(
         tables.execute("INSERT INTO notes (text) VALUES ('kept')")
         return 7
 
-    await store.claim_feed("q", lease=LEASE, lease_ms=LEASE_MS)
+    await store.feed.claim_feed("q", lease=LEASE, lease_ms=LEASE_MS)
     grown, noted = await asyncio.gather(
-        store.work_feed("p", lease=LEASE, from_pos=0, work=grow, within_s=0.05),
-        store.work_feed("q", lease=LEASE, from_pos=0, work=note, within_s=20),
+        store.feed.work_feed("p", lease=LEASE, from_pos=0, work=grow, within_s=0.05),
+        store.feed.work_feed("q", lease=LEASE, from_pos=0, work=note, within_s=20),
         return_exceptions=True,
     )
 
@@ -404,7 +406,7 @@ async def test_a_change_that_is_ended_takes_nobody_elses_writes_with_it(
 async def test_the_stores_own_statements_have_no_deadline(store: Store, run: Run) -> None:
     """What a projection was given ends with it."""
     with pytest.raises(TimeoutError):
-        await store.work_feed(
+        await store.feed.work_feed(
             "p", lease=LEASE, from_pos=0, work=lambda t: len(t.execute(ENDLESS)), within_s=0.05
         )
 

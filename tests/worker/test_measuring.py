@@ -16,6 +16,7 @@ from perdure.store.observer import Observer
 from perdure.store.observing import NOT_OBSERVED, OPERATIONS, PARTS, observable, operations_of
 from perdure.store.opening import open_store
 from perdure.store.postgres.store import PostgresStore
+from perdure.store.sql.feed_store import SqlFeed
 from perdure.store.sql.stream_store import SqlStreams
 from perdure.store.sqlite.store import SqliteStore
 from perdure.telemetry import Metrics, MetricsSnapshot
@@ -174,7 +175,12 @@ def test_no_operation_of_a_part_has_the_name_of_another() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "contract"),
-    [(SqliteStore, Store), (PostgresStore, Store), (SqlStreams, PARTS["streams"])],
+    [
+        (SqliteStore, Store),
+        (PostgresStore, Store),
+        (SqlFeed, PARTS["feed"]),
+        (SqlStreams, PARTS["streams"]),
+    ],
 )
 def test_every_operation_of_a_store_is_measured_once(kind: type, contract: type) -> None:
     for name in operations_of(contract):

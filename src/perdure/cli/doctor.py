@@ -150,7 +150,7 @@ async def _look_at_dead_jobs(store: Store) -> Finding:
 
 
 async def _look_at_readers(store: Store) -> Finding:
-    checkpoints = await store.read_checkpoints()
+    checkpoints = await store.feed.read_checkpoints()
     stuck = [one.name for one in checkpoints if one.status == "stuck"]
     if stuck:
         return warn(

@@ -57,13 +57,13 @@ class FeedWatch:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
-        stop = self._store.listen_feed(self._hearer())
+        stop = self._store.feed.listen_feed(self._hearer())
         try:
             pos: int | None = None
             while self._waiting:
                 try:
                     if pos is None:
-                        pos = await self._store.feed_end()
+                        pos = await self._store.feed.feed_end()
                         self._known.set()
                     pos = await self._tell(pos)
                 except StoreError:
@@ -75,7 +75,7 @@ class FeedWatch:
     async def _tell(self, pos: int) -> int:
         """Wake those whose instances have recorded something; return up to where was looked."""
         while True:
-            events, end = await self._store.read_feed(after=pos, limit=PAGE)
+            events, end = await self._store.feed.read_feed(after=pos, limit=PAGE)
             for instance_id in {event.instance_id for event in events}:
                 for news in self._waiting.get(instance_id, ()):
                     news.set()

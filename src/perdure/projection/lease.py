@@ -41,7 +41,7 @@ class ReaderLease:
         Raises:
             LeaseLostError: It is another's by now, or the reader was paused or set elsewhere.
         """
-        found = await self._store.claim_feed(
+        found = await self._store.feed.claim_feed(
             self.name, lease=self._lease, lease_ms=self._lease_ms, worker_id=self._worker_id
         )
         if found is None or found.pos not in (self.pos, self._moving_to):
@@ -54,7 +54,7 @@ class ReaderLease:
         Raises:
             LeaseLostError: One has.
         """
-        for found in await self._store.read_checkpoints():
+        for found in await self._store.feed.read_checkpoints():
             if found.name == self.name:
                 is_held = found.status is ReaderStatus.RUNNING and found.lease_until_ms > 0
                 if is_held and found.pos == self.pos:
@@ -76,7 +76,7 @@ class ReaderLease:
         if to_pos <= self.pos:
             return
         self._moving_to = to_pos
-        if not await self._store.advance_feed(
+        if not await self._store.feed.advance_feed(
             self.name, lease=self._lease, from_pos=self.pos, to_pos=to_pos
         ):
             raise self._lost()
@@ -100,7 +100,7 @@ class ReaderLease:
             reached = self._moving_to = work(tables)
             return reached
 
-        if not await self._store.work_feed(
+        if not await self._store.feed.work_feed(
             self.name,
             lease=self._lease,
             from_pos=self.pos,
@@ -117,7 +117,7 @@ class ReaderLease:
         Raises:
             LeaseLostError: The right to read is lost, and nothing was said.
         """
-        if not await self._store.set_reader(
+        if not await self._store.feed.set_reader(
             self.name, status=ReaderStatus.STUCK, reason=write_stuck(stuck), lease=self._lease
         ):
             raise self._lost()

@@ -135,7 +135,7 @@ class FeedReader:
         try:
             while True:
                 self._wake.clear(self._name)
-                found = await self._store.claim_feed(
+                found = await self._store.feed.claim_feed(
                     self._name,
                     lease=self._lease,
                     lease_ms=self._lease_ms,
@@ -156,7 +156,7 @@ class FeedReader:
         finally:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LET_GO_WITHIN_S):
-                    await self._store.release_feed(self._name, lease=self._lease)
+                    await self._store.feed.release_feed(self._name, lease=self._lease)
 
     async def _hold(self, lease: ReaderLease) -> None:
         """Read until the lease is lost or the reader is stuck."""
@@ -195,7 +195,7 @@ class FeedReader:
         wanted = self._handler.filter
         while True:
             self._wake.clear(self._name)
-            events, end = await self._store.read_feed(
+            events, end = await self._store.feed.read_feed(
                 after=lease.seen,
                 limit=1 if singly else batch,
                 deciders=wanted.deciders,

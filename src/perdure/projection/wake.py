@@ -36,7 +36,7 @@ class FeedWake:
 
     async def run(self) -> None:
         """Listen for ever. Ends only by cancellation."""
-        stop = self._store.listen_feed(self._heard(asyncio.get_running_loop()))
+        stop = self._store.feed.listen_feed(self._heard(asyncio.get_running_loop()))
         try:
             await self._watch()
         finally:

@@ -46,6 +46,7 @@ from perdure.model.turns import (
 from perdure.store.admin import AdminStore
 from perdure.store.deciders import DeciderStore
 from perdure.store.epoch import Epoch
+from perdure.store.feed import FeedStore
 from perdure.store.locked_turns import KnownInstance, LockedTurn, News
 from perdure.store.observer import Observer
 from perdure.store.streams import StreamStore
@@ -121,6 +122,11 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     """Whether `read_presences` can tell of any worker."""
     locks_turns: bool
     """Whether `commit_locked` can be used: not in a transaction of the user's."""
+
+    @property
+    def feed(self) -> FeedStore:
+        """The events of all deciders, and how far each reader has come."""
+        ...
 
     @property
     def streams(self) -> StreamStore:

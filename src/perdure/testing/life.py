@@ -211,14 +211,14 @@ class Life:
         readers = self.serving.registry.readers
         if not readers:
             return False
-        known = {one.name: one for one in await self.store.read_checkpoints()}
+        known = {one.name: one for one in await self.store.feed.read_checkpoints()}
         for name, reader in readers.items():
             found = known.get(name)
             if found is None:
                 return True
             if found.status is ReaderStatus.RUNNING:
                 wanted = reader.filter
-                events, _ = await self.store.read_feed(
+                events, _ = await self.store.feed.read_feed(
                     after=found.pos, limit=1, deciders=wanted.deciders, tags=wanted.tags
                 )
                 if events:

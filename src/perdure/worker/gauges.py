@@ -45,11 +45,11 @@ class Gauges:
             for state in ("ready", "later", "leased"):
                 depths[kind, name, variant, state] = getattr(found, state)
         self._metrics.queue_depth.replace(depths)
-        end = await self._store.feed_end()
+        end = await self._store.feed.feed_end()
         self._metrics.projections_behind.replace(
             {
                 (found.name, found.status.value): max(0, end - found.pos)
-                for found in await self._store.read_checkpoints()
+                for found in await self._store.feed.read_checkpoints()
             }
         )
         return True

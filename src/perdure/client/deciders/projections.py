@@ -72,9 +72,11 @@ async def projections(self: Client) -> list[ProjectionInfo]:
     """Return how all projections and subscriptions stand that a worker has ever run here, by
     name."""
     store = self._core.store
-    end = await store.feed_end()
+    end = await store.feed.feed_end()
     now_ms = store.clock()
-    return [await _info_of(store, found, end, now_ms) for found in await store.read_checkpoints()]
+    return [
+        await _info_of(store, found, end, now_ms) for found in await store.feed.read_checkpoints()
+    ]
 
 
 async def projection(self: Client, name: str, /) -> ProjectionInfo:
@@ -85,7 +87,7 @@ async def projection(self: Client, name: str, /) -> ProjectionInfo:
     """
     store = self._core.store
     found = await _checkpoint(store, name)
-    return await _info_of(store, found, await store.feed_end(), store.clock())
+    return await _info_of(store, found, await store.feed.feed_end(), store.clock())
 
 
 async def pause_projection(self: Client, name: str, /, *, reason: str = "") -> None:
@@ -98,7 +100,7 @@ async def pause_projection(self: Client, name: str, /, *, reason: str = "") -> N
     found = await _checkpoint(self._core.store, name)
     # One that is to begin anew still is when it is resumed.
     kept = REBUILD if _is_rebuild(found) else reason or None
-    await self._core.store.set_reader(name, status=ReaderStatus.PAUSED, reason=kept)
+    await self._core.store.feed.set_reader(name, status=ReaderStatus.PAUSED, reason=kept)
 
 
 async def resume_projection(self: Client, name: str, /, *, skip: bool = False) -> None:
@@ -124,7 +126,9 @@ async def resume_projection(self: Client, name: str, /, *, skip: bool = False) -
             )
         pos = stuck.pos
     reason = REBUILD if _is_rebuild(found) else None
-    await self._core.store.set_reader(name, status=ReaderStatus.RUNNING, reason=reason, pos=pos)
+    await self._core.store.feed.set_reader(
+        name, status=ReaderStatus.RUNNING, reason=reason, pos=pos
+    )
 
 
 async def rebuild_projection(self: Client, name: str, /) -> None:
@@ -138,7 +142,7 @@ async def rebuild_projection(self: Client, name: str, /) -> None:
         NotRegisteredError: No worker has ever run one of that name.
     """
     await _checkpoint(self._core.store, name)
-    await self._core.store.set_reader(name, status=ReaderStatus.RUNNING, reason=REBUILD, pos=0)
+    await self._core.store.feed.set_reader(name, status=ReaderStatus.RUNNING, reason=REBUILD, pos=0)
 
 
 async def forget_projection(self: Client, name: str, /) -> None:
@@ -163,7 +167,7 @@ async def forget_projection(self: Client, name: str, /) -> None:
             f"{', '.join(sorted(having))} has it. Stop that, or deploy it without the "
             "projection; if it was killed, try again in a minute"
         )
-    if not await store.forget_reader(name):
+    if not await store.feed.forget_reader(name):
         # Fails if another has forgotten it meanwhile.
         await _checkpoint(store, name)
         raise UsageError(
@@ -176,7 +180,7 @@ async def forget_projection(self: Client, name: str, /) -> None:
 
 
 async def _checkpoint(store: Store, name: str) -> Checkpoint:
-    known = await store.read_checkpoints()
+    known = await store.feed.read_checkpoints()
     for found in known:
         if found.name == name:
             return found
@@ -186,7 +190,7 @@ async def _checkpoint(store: Store, name: str) -> Checkpoint:
 async def _info_of(store: Store, found: Checkpoint, end: int, now_ms: int) -> ProjectionInfo:
     waiting_ms = 0
     if found.pos < end:
-        events, _ = await store.read_feed(after=found.pos, limit=1)
+        events, _ = await store.feed.read_feed(after=found.pos, limit=1)
         waiting_ms = max(0, now_ms - events[0].stored.at_ms) if events else 0
     stuck = _stuck(found)
     return ProjectionInfo(

@@ -18,7 +18,6 @@ from weakref import WeakSet
 from perdure.clock import Clock, system_clock
 from perdure.errors import StoreError
 from perdure.ids import fresh_name
-from perdure.model.feeds import Checkpoint, FeedEvent
 from perdure.model.hints import Hint
 from perdure.model.instances import DefinitionKey, LiveRow
 from perdure.model.turns import (
@@ -343,37 +342,11 @@ class PostgresStore(SqlStore):
         is_ours: bool | None = await work.in_thread(partial(self._threaded_transactions.run, work))
         return is_ours
 
-    # ---------------------------------------------------------------- the feed
-
-    async def read_feed(
-        self,
-        *,
-        after: int,
-        limit: int,
-        deciders: Sequence[str] = (),
-        tags: Sequence[str] = (),
-    ) -> tuple[list[FeedEvent], int]:
-        """Return events in the order of their commits, and up to where was looked."""
-        await self._number_feed()
-        return await super().read_feed(after=after, limit=limit, deciders=deciders, tags=tags)
-
-    async def claim_feed(
-        self, name: str, *, lease: int, lease_ms: int, worker_id: str = ""
-    ) -> Checkpoint | None:
-        """Take or keep the right to read under a name, made at position 0 if it is new."""
-        await self._number_feed()
-        return await super().claim_feed(name, lease=lease, lease_ms=lease_ms, worker_id=worker_id)
-
-    async def feed_end(self) -> int:
-        """Return the position of the newest event that can be read; 0 if there is none."""
-        await self._number_feed()
-        return await super().feed_end()
+    # ---------------------------------------------------------------- helpers
 
     async def _number_feed(self) -> None:
         """Give positions to what was committed since the last time."""
         await self.work(_number_feed, is_quiet=True)
-
-    # ---------------------------------------------------------------- helpers
 
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
         return self._batcher_of(operations).hand_in(operations)

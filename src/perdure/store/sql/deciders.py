@@ -1,7 +1,7 @@
-"""The part of a store that deciders and projections use; the rest of it is in `store`.
+"""The part of a store that deciders use.
 
 What is said in `perdure.store.deciders` is not repeated here. What a turn brings is decided in
-`decisions` and written by `decision_rows`; the feed is in `feed`.
+`decisions` and written by `decision_rows`.
 """
 
 from __future__ import annotations
@@ -10,30 +10,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from perdure.model.feeds import Checkpoint, FeedEvent, Observation, ReaderStatus, StoredSnapshot
+from perdure.model.feeds import Observation, StoredSnapshot
 from perdure.model.histories.removals import EventRemoval, SnapshotPlace
 from perdure.model.instances import LiveRow, Stamp, part_of
-from perdure.model.tables import FeedWork
 from perdure.model.turns import InputReceipt, NewObservation, UniqueKey
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import SlicePlace
-from perdure.store.sql import event_removal, projection_sql
+from perdure.store.sql import event_removal
 from perdure.store.sql.commits.batch import Transaction
 from perdure.store.sql.commits.rows import load_holders
 from perdure.store.sql.commits.settled import SettledInputs
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import pack
-from perdure.store.sql.questions import feed, reading
+from perdure.store.sql.questions import reading
 
 T = TypeVar("T")
 
 
 class SqlDeciders(ABC):
     """See `perdure.store.deciders.DeciderStore`."""
-
-    def __init__(self, approval: projection_sql.Approval) -> None:
-        self._approval = approval
-        self._heard: list[Callable[[], None]] = []
 
     @abstractmethod
     async def work(
@@ -130,124 +125,3 @@ class SqlDeciders(ABC):
         """Return the instance that has a business key."""
         unique = UniqueKey(scope, key)
         return (await self.read(lambda c: load_holders(c, [unique]))).get(unique)
-
-    # ---------------------------------------------------------------- the feed
-
-    async def read_feed(
-        self,
-        *,
-        after: int,
-        limit: int,
-        deciders: Sequence[str] = (),
-        tags: Sequence[str] = (),
-    ) -> tuple[list[FeedEvent], int]:
-        """Return events in the order of their commits, and up to where was looked."""
-        return await self.read(
-            lambda c: feed.read_feed(c, after=after, limit=limit, deciders=deciders, tags=tags)
-        )
-
-    async def claim_feed(
-        self, name: str, *, lease: int, lease_ms: int, worker_id: str = ""
-    ) -> Checkpoint | None:
-        """Take or keep the right to read under a name, made at position 0 if it is new."""
-        return await self.work(
-            lambda t: feed.claim_feed(
-                t.connection,
-                name,
-                lease=lease,
-                lease_ms=lease_ms,
-                worker_id=worker_id,
-                now_ms=t.now_ms,
-            ),
-            is_quiet=True,
-        )
-
-    async def advance_feed(self, name: str, *, lease: int, from_pos: int, to_pos: int) -> bool:
-        """Move a checkpoint forward; False if the lease is lost or it stands elsewhere."""
-        return await self.work(
-            lambda t: feed.advance_feed(
-                t.connection,
-                name,
-                lease=lease,
-                from_pos=from_pos,
-                to_pos=to_pos,
-                now_ms=t.now_ms,
-            ),
-            is_quiet=True,
-        )
-
-    async def work_feed(
-        self,
-        name: str,
-        *,
-        lease: int,
-        from_pos: int,
-        work: FeedWork,
-        within_s: float | None = None,
-        defining: bool = False,
-    ) -> bool:
-        """Let a function write to the user's own tables and move the checkpoint, in one commit."""
-        done = await self.work(
-            lambda t: projection_sql.work_feed(
-                t,
-                self._approval,
-                name,
-                lease=lease,
-                from_pos=from_pos,
-                work=work,
-                within_s=within_s,
-                defining=defining,
-            )
-        )
-        if done is not None and done.error is not None:
-            raise done.error
-        return done is not None
-
-    def listen_feed(self, heard: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called whenever this store has committed events or changed a reader."""
-        self._heard.append(heard)
-        return lambda: self._heard.remove(heard)
-
-    def _tell_feed(self) -> None:
-        for heard in self._heard:
-            heard()
-
-    async def release_feed(self, name: str, *, lease: int) -> None:
-        """Give back the right to read."""
-        await self.work(lambda t: t.connection.run("release_feed", name=name, lease=lease))
-
-    async def set_reader(
-        self,
-        name: str,
-        *,
-        status: ReaderStatus | None = None,
-        reason: str | None = None,
-        pos: int | None = None,
-        lease: int | None = None,
-    ) -> bool:
-        """Pause, resume or mark a reader, or set it back to a position; ends its lease."""
-        changed = await self.work(
-            lambda t: feed.set_reader(
-                t.connection,
-                name,
-                status=status,
-                reason=reason,
-                pos=pos,
-                lease=lease,
-                now_ms=t.now_ms,
-            )
-        )
-        self._tell_feed()
-        return changed
-
-    async def forget_reader(self, name: str) -> bool:
-        """Forget a reader and how far it has come, unless a worker has the right to read."""
-        return await self.work(lambda t: feed.forget_reader(t.connection, name, now_ms=t.now_ms))
-
-    async def read_checkpoints(self) -> list[Checkpoint]:
-        """Return how far every reader has come, by name."""
-        return await self.read(feed.read_checkpoints)
-
-    async def feed_end(self) -> int:
-        """Return the position of the newest event that can be read; 0 if there is none."""
-        return await self.read(feed.feed_end)

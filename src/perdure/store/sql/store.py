@@ -57,8 +57,10 @@ from perdure.store.sql.commits.batch import Operation, Transaction
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.deciders import SqlDeciders
 from perdure.store.sql.definitions import Definitions
+from perdure.store.sql.feed_store import SqlFeed
 from perdure.store.sql.projection_sql import Approval
-from perdure.store.sql.questions import feed, news, reading, slices
+from perdure.store.sql.questions import news, reading, slices
+from perdure.store.sql.questions.feed import feed_end
 from perdure.store.sql.questions.looking import Look
 from perdure.store.sql.stream_store import SqlStreams
 from perdure.store.sql.twice import done_once
@@ -86,11 +88,11 @@ class SqlStore(SqlAdmin, SqlDeciders):
     locks_turns = True
 
     def __init__(self, *, clock: Clock, approval: Approval) -> None:
-        super().__init__(approval)
         self.clock = clock
         self.epoch = Epoch()
         self.creates = True
         self.observer: Observer | None = None
+        self.feed = SqlFeed(self, approval=approval, before_reading=self._number_feed)
         self.streams = SqlStreams(self)
         self._definitions = Definitions(self.epoch)
         self._session_marks = sessions.SessionMarks()
@@ -110,6 +112,10 @@ class SqlStore(SqlAdmin, SqlDeciders):
     def hears_changes(self, kind: Hint) -> bool:
         """Return false, for the same reason."""
         return False
+
+    async def _number_feed(self) -> None:
+        """Do nothing: events have their positions from the commit on, unless a database says
+        otherwise."""
 
     @abstractmethod
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
@@ -181,14 +187,14 @@ class SqlStore(SqlAdmin, SqlDeciders):
         for turn in turns:
             if turn.feed:
                 # Also without a listener: one that begins now may have read before this commits.
-                answer.add_done_callback(lambda _: self._tell_feed())
+                answer.add_done_callback(lambda _: self.feed.tell_listeners())
                 break
         return answer
 
     def commit_locked(self, turns: Sequence[LockedTurn]) -> Awaitable[list[TurnReceipt | None]]:
         """Have turns thought while their instances are kept as they are, and commit them."""
         answer = self._hand_in(turns)
-        answer.add_done_callback(lambda _: self._tell_feed())
+        answer.add_done_callback(lambda _: self.feed.tell_listeners())
         return _locked_receipts(answer)
 
     async def start(
@@ -456,7 +462,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
 
     async def last_position(self) -> int:
         """Return the newest position of the feed, without giving any."""
-        return await self.read(feed.feed_end)
+        return await self.read(feed_end)
 
     async def find_torn_sessions(self) -> list[TornSession]:
         """Return the sessions that are not as they must be."""

@@ -64,7 +64,7 @@ class BorrowedSqlStore(SqlStore):
     locks_turns = False
 
     def __init__(self, outer: SqlStore, loan: Loan) -> None:
-        super().__init__(clock=self._time_ms, approval=outer._approval)
+        super().__init__(clock=self._time_ms, approval=outer.feed.approval)
         self._outer = outer
         self.seen_ms = 0
         """The newest time that something was written with."""
