@@ -109,7 +109,11 @@ class FaultyStore:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._store, name)
-        return FaultyPart(value, self.faulty) if name in PARTS else self.faulty(name, value)
+        if name not in PARTS:
+            return self.faulty(name, value)
+        part = FaultyPart(value, self.faulty)
+        setattr(self, name, part)
+        return part
 
     def faulty(self, name: str, value: Any) -> Any:
         """Return what the store, or a part of it, has under a name, with the faults before it."""

@@ -357,7 +357,7 @@ class TestLockedTurns:
 
         assert receipt is not None
         assert receipt.status is not ACCEPTED
-        assert await store.read_receipts("order:1", ["x"]) == {"x": b"first"}
+        assert await store.deciders.read_receipts("order:1", ["x"]) == {"x": b"first"}
 
     async def test_many_share_a_transaction_and_other_operations_go_on_beside(
         self, store: Store

@@ -45,23 +45,23 @@ class TestReceipts:
     async def test_a_turn_keeps_what_its_inputs_came_to(self, store: Store) -> None:
         await decided(store, receipts=(given("one", "x"), given("", "y")))
 
-        outcomes = await store.read_receipts(ID, ["y", "never", "x"])
+        outcomes = await store.deciders.read_receipts(ID, ["y", "never", "x"])
 
         assert outcomes == {"x": b"one", "y": b""}
-        assert await store.read_receipts(ID, []) == {}
-        assert await store.read_receipts("order:2", ["x"]) == {}
+        assert await store.deciders.read_receipts(ID, []) == {}
+        assert await store.deciders.read_receipts("order:2", ["x"]) == {}
 
     async def test_an_input_that_waits_in_the_inbox_has_a_receipt_without_outcome(
         self, store: Store
     ) -> None:
         await store.start([decider(messages=(queued(),))])
 
-        assert await store.read_receipts(ID, ["x"]) == {"x": None}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": None}
 
         [claimed] = await claim(store, definitions=(ORDER,))
         await accepted(store, turn_of(claimed, receipts=(given("ok"),)))
 
-        assert await store.read_receipts(ID, ["x"]) == {"x": b"ok"}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"ok"}
         assert await store.read_inbox(ID) == []
 
     async def test_an_input_that_was_decided_is_not_delivered_any_more(self, store: Store) -> None:
@@ -78,7 +78,7 @@ class TestReceipts:
         turn = next_turn(ID, stamp, events=(PLACED,), receipts=(given("y", "y"), given("second")))
 
         assert await store.commit([turn]) == [REFUSED]
-        assert await store.read_receipts(ID, ["x", "y"]) == {"x": b"first"}
+        assert await store.deciders.read_receipts(ID, ["x", "y"]) == {"x": b"first"}
         assert await events_of(store, ID, stamp.incarnation) == [STARTED, PLACED]
 
     async def test_a_turn_that_decides_an_input_twice_is_refused(self, store: Store) -> None:
@@ -87,7 +87,7 @@ class TestReceipts:
         turn = next_turn(ID, stamp, receipts=(given("first"), given("second")))
 
         assert await store.commit([turn]) == [REFUSED]
-        assert await store.read_receipts(ID, ["x"]) == {}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {}
 
     async def test_of_two_turns_of_one_transaction_the_first_decides_an_input(
         self, store: Store
@@ -99,7 +99,7 @@ class TestReceipts:
         )
 
         assert [receipt.status for receipt in receipts] == ["accepted", "refused"]
-        assert await store.read_receipts(ID, ["x"]) == {"x": b"first"}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"first"}
 
     async def test_results_of_jobs_are_kept_when_an_input_was_decided_before(
         self, store: Store
@@ -123,7 +123,7 @@ class TestReceipts:
         await accepted(store, next_turn(ID, stamp, receipts=(given(),)))
 
         assert [message.no for message in await store.read_inbox(ID)] == [1, 3]
-        assert await store.read_receipts(ID, ["a", "x"]) == {"a": None, "x": b"ok"}
+        assert await store.deciders.read_receipts(ID, ["a", "x"]) == {"a": None, "x": b"ok"}
 
     async def test_a_turn_sent_again_is_accepted_with_its_receipts(self, store: Store) -> None:
         stamp = await decided(store)
@@ -131,7 +131,7 @@ class TestReceipts:
 
         assert await store.commit([turn]) == await store.commit([turn])
 
-        assert await store.read_receipts(ID, ["x"]) == {"x": b"ok"}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"ok"}
 
     async def test_a_refused_turn_leaves_no_receipt(self, store: Store) -> None:
         stamp = await decided(store)
@@ -139,7 +139,7 @@ class TestReceipts:
         turn = next_turn(ID, stamp._replace(next_seq=9), receipts=(given(),))
 
         assert await store.commit([turn]) == [REFUSED]
-        assert await store.read_receipts(ID, ["x"]) == {}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {}
 
     async def test_receipts_outlive_the_end_and_expire_like_others(
         self, store: Store, clock: ManualClock
@@ -148,22 +148,22 @@ class TestReceipts:
         await decided(store, "order:2", receipts=(given("live"),))
         end = next_turn(ID, stamp, events=(PLACED,), receipts=(given(),), outcome=outcome())
         await accepted(store, end)
-        assert await store.read_receipts(ID, ["x"]) == {"x": b"ok"}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"ok"}
         clock.advance(MS)
 
         assert await store.expire(Expiry(receipts_before_ms=clock()), limit=9) == 2
 
-        assert await store.read_receipts(ID, ["w", "x"]) == {}
-        assert await store.read_receipts("order:2", ["x"]) == {"x": b"live"}
+        assert await store.deciders.read_receipts(ID, ["w", "x"]) == {}
+        assert await store.deciders.read_receipts("order:2", ["x"]) == {"x": b"live"}
 
     async def test_receipts_go_with_their_instance(self, store: Store) -> None:
         stamp = await decided(store, receipts=(given(),))
 
         await store.delete([(ID, stamp.incarnation)], force=True)
 
-        assert await store.read_receipts(ID, ["x"]) == {}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {}
         await decided(store, receipts=(given("again"),))
-        assert await store.read_receipts(ID, ["x"]) == {"x": b"again"}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"again"}
 
 
 class TestSettledInputs:
@@ -174,12 +174,15 @@ class TestSettledInputs:
     ) -> None:
         stamp = await decided(store)
 
-        assert await store.settle_inputs(ID, [given("no"), given("nor", "y")]) == [b"no", b"nor"]
-        assert await store.settle_inputs("order:2", [given("no")]) == [b"no"]
-        assert await store.settle_inputs(ID, []) == []
+        assert await store.deciders.settle_inputs(ID, [given("no"), given("nor", "y")]) == [
+            b"no",
+            b"nor",
+        ]
+        assert await store.deciders.settle_inputs("order:2", [given("no")]) == [b"no"]
+        assert await store.deciders.settle_inputs(ID, []) == []
 
-        assert await store.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": b"nor"}
-        assert await store.read_receipts("order:2", ["x"]) == {"x": b"no"}
+        assert await store.deciders.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": b"nor"}
+        assert await store.deciders.read_receipts("order:2", ["x"]) == {"x": b"no"}
         live = await store.read_live(ID)
         assert live is not None
         assert live.stamp == stamp
@@ -193,38 +196,40 @@ class TestSettledInputs:
         another = stamp._replace(commit_id=stamp.commit_id + 1)
         not_there = stamp._replace(commit_id=0)
 
-        assert await store.settle_inputs(ID, [given("no")], stamp=another) is None
-        assert await store.settle_inputs(ID, [given("no")], stamp=not_there) is None
-        assert await store.settle_inputs("order:2", [given("no")], stamp=stamp) is None
-        assert await store.read_receipts(ID, ["x"]) == {}
+        assert await store.deciders.settle_inputs(ID, [given("no")], stamp=another) is None
+        assert await store.deciders.settle_inputs(ID, [given("no")], stamp=not_there) is None
+        assert await store.deciders.settle_inputs("order:2", [given("no")], stamp=stamp) is None
+        assert await store.deciders.read_receipts(ID, ["x"]) == {}
 
-        assert await store.settle_inputs(ID, [given("no")], stamp=stamp) == [b"no"]
-        assert await store.settle_inputs("order:2", [given("no")], stamp=not_there) == [b"no"]
-        assert await store.read_receipts(ID, ["x"]) == {"x": b"no"}
+        assert await store.deciders.settle_inputs(ID, [given("no")], stamp=stamp) == [b"no"]
+        assert await store.deciders.settle_inputs("order:2", [given("no")], stamp=not_there) == [
+            b"no"
+        ]
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"no"}
 
     async def test_an_earlier_outcome_counts(self, store: Store) -> None:
         await decided(store, receipts=(given("first"),))
 
-        outcomes = await store.settle_inputs(ID, [given("second"), given("new", "y")])
-        again = await store.settle_inputs(ID, [given("third", "y")])
+        outcomes = await store.deciders.settle_inputs(ID, [given("second"), given("new", "y")])
+        again = await store.deciders.settle_inputs(ID, [given("third", "y")])
 
         assert (outcomes, again) == ([b"first", b"new"], [b"new"])
-        assert await store.read_receipts(ID, ["x", "y"]) == {"x": b"first", "y": b"new"}
+        assert await store.deciders.read_receipts(ID, ["x", "y"]) == {"x": b"first", "y": b"new"}
 
     async def test_of_one_input_given_twice_the_first_outcome_counts(self, store: Store) -> None:
-        outcomes = await store.settle_inputs(ID, [given("first"), given("second")])
+        outcomes = await store.deciders.settle_inputs(ID, [given("first"), given("second")])
 
         assert outcomes == [b"first", b"first"]
-        assert await store.read_receipts(ID, ["x"]) == {"x": b"first"}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"first"}
 
     async def test_a_turn_after_it_is_refused(self, store: Store) -> None:
         stamp = await decided(store)
-        await store.settle_inputs(ID, [given("no")])
+        await store.deciders.settle_inputs(ID, [given("no")])
 
         turn = next_turn(ID, stamp, events=(PLACED,), receipts=(given("yes"),))
 
         assert await store.commit([turn]) == [REFUSED]
-        assert await store.read_receipts(ID, ["x"]) == {"x": b"no"}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"no"}
 
     async def test_an_input_that_waits_goes_and_whoever_took_it_is_refused(
         self, store: Store
@@ -233,7 +238,7 @@ class TestSettledInputs:
         await store.deliver([queued(), queued(input_id="y")])
         [claimed] = await claim(store, definitions=(ORDER,))
 
-        await store.settle_inputs(ID, [given("no")])
+        await store.deciders.settle_inputs(ID, [given("no")])
 
         late = turn_of(claimed, receipts=(given("yes"), given("yes", "y")))
         assert await store.commit([late]) == [REFUSED]
@@ -241,10 +246,10 @@ class TestSettledInputs:
         assert [message.no for message in again.messages] == [2]
         assert again.stamp.place == stamp.place
         await accepted(store, turn_of(again, receipts=(given("yes", "y"),)))
-        assert await store.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": b"yes"}
+        assert await store.deciders.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": b"yes"}
 
     async def test_nothing_is_delivered_under_an_id_that_was_settled(self, store: Store) -> None:
-        await store.settle_inputs(ID, [given("no")])
+        await store.deciders.settle_inputs(ID, [given("no")])
 
         assert await store.start([decider(messages=(queued(),))]) == [None]
 
@@ -255,9 +260,9 @@ class TestSettledInputs:
         first = first_turn(decider(), events=(STARTED, Body("x", odd)))
         await accepted(store, first)
 
-        await store.settle_inputs(ID, [given("no")._replace(outcome=odd)])
+        await store.deciders.settle_inputs(ID, [given("no")._replace(outcome=odd)])
 
-        assert await store.read_receipts(ID, ["x"]) == {"x": odd}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": odd}
 
 
 class TestAnswersOfOrchestrations:
@@ -266,11 +271,11 @@ class TestAnswersOfOrchestrations:
     async def test_an_answer_is_kept_with_the_turn(self, store: Store) -> None:
         stamp = await begun(store)
         await store.deliver([asked("u")])
-        assert await store.read_receipts("i", ["u"]) == {"u": None}
+        assert await store.deciders.read_receipts("i", ["u"]) == {"u": None}
 
         await accepted(store, next_turn("i", stamp, events=(SCHEDULED,), receipts=(answer("yes"),)))
 
-        assert await store.read_receipts("i", ["u"]) == {"u": b"yes"}
+        assert await store.deciders.read_receipts("i", ["u"]) == {"u": b"yes"}
 
     async def test_asked_again_after_its_answer_it_is_not_delivered(self, store: Store) -> None:
         stamp = await begun(store)
@@ -291,7 +296,7 @@ class TestAnswersOfOrchestrations:
         )
         await accepted(store, second)
 
-        assert await store.read_receipts("i", ["u", "v"]) == {"u": b"yes", "v": b"new"}
+        assert await store.deciders.read_receipts("i", ["u", "v"]) == {"u": b"yes", "v": b"new"}
 
     async def test_a_refused_turn_answers_nothing(self, store: Store) -> None:
         stamp = await begun(store)
@@ -300,7 +305,7 @@ class TestAnswersOfOrchestrations:
         turn = next_turn("i", elsewhere, events=(SCHEDULED,), receipts=(answer("yes"),))
 
         assert await store.commit([turn]) == [REFUSED]
-        assert await store.read_receipts("i", ["u"]) == {}
+        assert await store.deciders.read_receipts("i", ["u"]) == {}
 
     async def test_the_end_and_the_next_execution_keep_answers(self, store: Store) -> None:
         stamp = await begun(store)
@@ -309,7 +314,7 @@ class TestAnswersOfOrchestrations:
         )
         await accepted(store, turn)
 
-        assert await store.read_receipts("i", ["u"]) == {"u": b"yes"}
+        assert await store.deciders.read_receipts("i", ["u"]) == {"u": b"yes"}
 
 
 def answer(outcome: str, update_id: str = "u") -> InputReceipt:
@@ -334,7 +339,7 @@ class TestArrivals:
 
         await accepted(store, next_turn("i", stamp, events=(SCHEDULED,), arrived=("u",)))
 
-        assert await store.read_receipts("i", ["u"]) == {"u": None}
+        assert await store.deciders.read_receipts("i", ["u"]) == {"u": None}
         assert await store.deliver([asked("u")]) == [DeliveryStatus.DUPLICATE]
 
     async def test_answered_in_the_same_turn_it_has_one_receipt(self, store: Store) -> None:
@@ -345,10 +350,10 @@ class TestArrivals:
 
         await accepted(store, turn)
 
-        assert await store.read_receipts("i", ["u", "v"]) == {"u": b"yes", "v": None}
+        assert await store.deciders.read_receipts("i", ["u", "v"]) == {"u": b"yes", "v": None}
         later = next_turn("i", turn.next_stamp, events=(SCHEDULED,), receipts=(answer("w", "v"),))
         await accepted(store, later)
-        assert await store.read_receipts("i", ["u", "v"]) == {"u": b"yes", "v": b"w"}
+        assert await store.deciders.read_receipts("i", ["u", "v"]) == {"u": b"yes", "v": b"w"}
 
     async def test_what_was_delivered_before_does_not_arrive_again(self, store: Store) -> None:
         stamp = await begun(store)
@@ -376,4 +381,4 @@ class TestArrivals:
         turn = next_turn("i", stamp, events=(SCHEDULED,), arrived=("u",))
 
         assert await store.commit([turn]) == [REFUSED]
-        assert await store.read_receipts("i", ["u"]) == {}
+        assert await store.deciders.read_receipts("i", ["u"]) == {}

@@ -60,7 +60,7 @@ class TestRemoving:
     async def test_events_go_and_what_stands_for_them_comes(self, store: Store) -> None:
         stamp = await filled(store)
 
-        assert await store.remove_events(removal(stamp), before_ms=FAR)
+        assert await store.deciders.remove_events(removal(stamp), before_ms=FAR)
 
         [history] = await store.read_histories([ExecutionKey(ID, *stamp[:2])])
         assert [event.seq for event in history] == [1, 2, 6, 7, 8, 9]
@@ -69,27 +69,27 @@ class TestRemoving:
 
     async def test_a_second_stretch_takes_what_stood_for_the_first(self, store: Store) -> None:
         stamp = await filled(store)
-        await store.remove_events(removal(stamp), before_ms=FAR)
+        await store.deciders.remove_events(removal(stamp), before_ms=FAR)
 
         # The first two rows of the stretch are what stands for 2 to 5, and event 6.
-        assert await store.remove_events(removal(stamp, 7, rows=3), before_ms=FAR)
+        assert await store.deciders.remove_events(removal(stamp, 7, rows=3), before_ms=FAR)
 
         assert await numbers(store, stamp) == [1, 2, 8, 9]
         assert await fed(store) == [8, 9]
 
     async def test_the_one_that_comes_second_removes_nothing(self, store: Store) -> None:
         stamp = await filled(store)
-        assert await store.remove_events(removal(stamp, 7), before_ms=FAR)
+        assert await store.deciders.remove_events(removal(stamp, 7), before_ms=FAR)
 
-        assert not await store.remove_events(removal(stamp, 5), before_ms=FAR)
-        assert not await store.remove_events(removal(stamp, 7), before_ms=FAR)
-        assert not await store.remove_events(removal(stamp, 8), before_ms=FAR)
+        assert not await store.deciders.remove_events(removal(stamp, 5), before_ms=FAR)
+        assert not await store.deciders.remove_events(removal(stamp, 7), before_ms=FAR)
+        assert not await store.deciders.remove_events(removal(stamp, 8), before_ms=FAR)
 
         assert await numbers(store, stamp) == [1, 2, 8, 9]
 
     async def test_a_turn_that_runs_meanwhile_is_accepted(self, store: Store) -> None:
         stamp = await filled(store)
-        await store.remove_events(removal(stamp), before_ms=FAR)
+        await store.deciders.remove_events(removal(stamp), before_ms=FAR)
 
         turn = next_turn(ID, stamp, events=(Body("event_recorded", b"x"),))
         [first] = await store.commit([turn])
@@ -101,7 +101,7 @@ class TestRemoving:
     async def test_pages_of_a_history_go_on_behind_what_was_removed(self, store: Store) -> None:
         stamp = await filled(store, events=30)
         other = await filled(store, "order:2", events=1)
-        await store.remove_events(removal(stamp, 20), before_ms=FAR)
+        await store.deciders.remove_events(removal(stamp, 20), before_ms=FAR)
         key = ExecutionKey(ID, *stamp[:2])
         pages = []
         after = 0
@@ -129,8 +129,8 @@ class TestKeeping:
         [history] = await store.read_histories([ExecutionKey(ID, *stamp[:2])])
         recorded_ms = history[4].at_ms
 
-        assert not await store.remove_events(removal(stamp), before_ms=recorded_ms)
-        assert await store.remove_events(removal(stamp), before_ms=recorded_ms + 1)
+        assert not await store.deciders.remove_events(removal(stamp), before_ms=recorded_ms)
+        assert await store.deciders.remove_events(removal(stamp), before_ms=recorded_ms + 1)
 
     @pytest.mark.parametrize("snapshot", [None, Snapshot(1, 3, b"s")])
     async def test_what_no_snapshot_lies_behind_stays(
@@ -140,49 +140,53 @@ class TestKeeping:
         turn = next_turn(ID, stamp, events=(Body("x", b""), Body("x", b"")))
         await accepted(store, turn)
 
-        assert not await store.remove_events(removal(stamp, 5), before_ms=FAR)
-        assert await store.remove_events(removal(stamp, 4), before_ms=FAR) == (snapshot is not None)
+        assert not await store.deciders.remove_events(removal(stamp, 5), before_ms=FAR)
+        assert await store.deciders.remove_events(removal(stamp, 4), before_ms=FAR) == (
+            snapshot is not None
+        )
 
     async def test_what_a_reader_has_not_passed_stays(self, store: Store) -> None:
         stamp = await filled(store)
         key = ExecutionKey(ID, *stamp[:2])
-        assert await store.first_unread(key) is None
+        assert await store.deciders.first_unread(key) is None
         lease = token()
         await store.feed.claim_feed("slow", lease=lease, lease_ms=1000)
         events, _ = await store.feed.read_feed(after=0, limit=99)
-        assert await store.first_unread(key) == 2
+        assert await store.deciders.first_unread(key) == 2
 
-        assert not await store.remove_events(removal(stamp), before_ms=FAR)
+        assert not await store.deciders.remove_events(removal(stamp), before_ms=FAR)
         # Events 2 to 4 were read: 5 was not.
         await store.feed.advance_feed("slow", lease=lease, from_pos=0, to_pos=events[2].pos)
         await store.feed.set_reader("slow", reason="away")
-        assert await store.first_unread(key) == 5
-        assert not await store.remove_events(removal(stamp), before_ms=FAR)
-        assert await store.remove_events(removal(stamp, 4), before_ms=FAR)
+        assert await store.deciders.first_unread(key) == 5
+        assert not await store.deciders.remove_events(removal(stamp), before_ms=FAR)
+        assert await store.deciders.remove_events(removal(stamp, 4), before_ms=FAR)
 
         await store.feed.forget_reader("slow")
-        assert await store.first_unread(key) is None
+        assert await store.deciders.first_unread(key) is None
 
     async def test_others_stay(self, store: Store) -> None:
         stamp = await filled(store)
         other = await filled(store, "order:2")
         elsewhere = removal(stamp._replace(incarnation=stamp.incarnation + 1))
 
-        assert not await store.remove_events(elsewhere, before_ms=FAR)
-        assert not await store.remove_events(removal(stamp)._replace(execution=2), before_ms=FAR)
-        await store.remove_events(removal(stamp), before_ms=FAR)
+        assert not await store.deciders.remove_events(elsewhere, before_ms=FAR)
+        assert not await store.deciders.remove_events(
+            removal(stamp)._replace(execution=2), before_ms=FAR
+        )
+        await store.deciders.remove_events(removal(stamp), before_ms=FAR)
 
         [whole] = await store.read_histories([ExecutionKey("order:2", *other[:2])])
         assert len(whole) == 9
 
     async def test_a_deleted_instance_leaves_nothing(self, store: Store) -> None:
         stamp = await filled(store)
-        await store.remove_events(removal(stamp), before_ms=FAR)
+        await store.deciders.remove_events(removal(stamp), before_ms=FAR)
 
         await store.delete([(ID, stamp.incarnation)], force=True)
 
         assert await numbers(store, stamp) == []
-        assert not await store.remove_events(removal(stamp, 7, rows=3), before_ms=FAR)
+        assert not await store.deciders.remove_events(removal(stamp, 7, rows=3), before_ms=FAR)
 
 
 class TestListing:
@@ -197,7 +201,7 @@ class TestListing:
         assert live is not None
         found: list[SnapshotPlace] = []
         after = FIRST_PLACE
-        while page := await store.list_snapshots(after=after, above=7, limit=2):
+        while page := await store.deciders.list_snapshots(after=after, above=7, limit=2):
             found += page
             last_id = page[-1].instance_id
             after = SlicePlace(part_of(last_id), last_id)
@@ -206,4 +210,4 @@ class TestListing:
             SnapshotPlace(one, *stamp[:2], live.definition_no or 0, 9, 8)
             for one, stamp in stamps.items()
         ]
-        assert await store.list_snapshots(after=FIRST_PLACE, above=8, limit=9) == []
+        assert await store.deciders.list_snapshots(after=FIRST_PLACE, above=8, limit=9) == []

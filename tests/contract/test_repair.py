@@ -305,14 +305,14 @@ class TestRepair:
 
         assert await store.drop_message("order:1", 1)
 
-        assert await store.read_receipts("order:1", ["x", "y"]) == {"y": None}
+        assert await store.deciders.read_receipts("order:1", ["x", "y"]) == {"y": None}
         statuses = await store.deliver([one, other])
         assert statuses == [DeliveryStatus.DELIVERED, DeliveryStatus.DUPLICATE]
         [claimed] = await claim(store, definitions=(ORDER,))
         assert [m.no for m in claimed.messages] == [2, 3]
         assert claimed.stamp.place == stamp.place
         await accepted(store, turn_of(claimed, receipts=(given("ok"), given("ok", "y"))))
-        assert await store.read_receipts("order:1", ["x", "y"]) == {"x": b"ok", "y": b"ok"}
+        assert await store.deciders.read_receipts("order:1", ["x", "y"]) == {"x": b"ok", "y": b"ok"}
 
     async def test_a_message_that_was_taken_is_not_forgotten_with_another(
         self, store: Store
@@ -349,7 +349,7 @@ class TestRepair:
 
         assert await store.drop_message("i", waiting.no)
 
-        assert await store.read_receipts("i", [message_id]) == {}
+        assert await store.deciders.read_receipts("i", [message_id]) == {}
         assert await store.deliver([sent]) == [DeliveryStatus.DELIVERED]
 
     async def test_a_timer_can_be_dropped(self, store: Store, clock: ManualClock) -> None:

@@ -204,7 +204,7 @@ class TestRevivals:
         kept = rewind(digest=DIGEST, heard=("update:taken",), unkept=("promise:1.2",))
         await accepted(store, resetting(stamp, rewound=kept))
 
-        left = await store.read_receipts("i", ids)
+        left = await store.deciders.read_receipts("i", ids)
         assert sorted(left) == ["mine", "promise:1.1", "update:taken", "update;"]
 
     @pytest.mark.parametrize("digest", [b"another", None], ids=["other", "none"])

@@ -34,18 +34,20 @@ class TestSnapshots:
         turn = next_turn(ID, stamp, events=(PLACED, PLACED), snapshot=Snapshot(3, 3, b"\0state"))
         await accepted(store, turn)
 
-        assert await store.read_snapshots([of(stamp)]) == [StoredSnapshot(4, 3, 3, b"\0state")]
+        assert await store.deciders.read_snapshots([of(stamp)]) == [
+            StoredSnapshot(4, 3, 3, b"\0state")
+        ]
 
     async def test_a_snapshot_takes_the_place_of_the_one_before(self, store: Store) -> None:
         stamp = await decided(store, snapshot=Snapshot(1, 1, b"old"))
 
         await accepted(store, next_turn(ID, stamp, events=(PLACED,)))
-        assert await store.read_snapshots([of(stamp)]) == [StoredSnapshot(2, 1, 1, b"old")]
+        assert await store.deciders.read_snapshots([of(stamp)]) == [StoredSnapshot(2, 1, 1, b"old")]
 
         stamp = await latest(store, ID)
         turn = next_turn(ID, stamp, events=(PLACED,), snapshot=Snapshot(2, 3, b""))
         await accepted(store, turn)
-        assert await store.read_snapshots([of(stamp)]) == [StoredSnapshot(4, 2, 3, b"")]
+        assert await store.deciders.read_snapshots([of(stamp)]) == [StoredSnapshot(4, 2, 3, b"")]
 
     async def test_of_two_turns_of_one_transaction_the_last_has_the_snapshot(
         self, store: Store
@@ -56,7 +58,7 @@ class TestSnapshots:
         second = next_turn(ID, first.next_stamp, events=(PLACED,), snapshot=Snapshot(1, 3, b"3"))
         await store.commit([first, second])
 
-        assert await store.read_snapshots([of(stamp)]) == [StoredSnapshot(4, 1, 3, b"3")]
+        assert await store.deciders.read_snapshots([of(stamp)]) == [StoredSnapshot(4, 1, 3, b"3")]
 
     async def test_snapshots_of_several_executions_come_in_the_order_asked_for(
         self, store: Store
@@ -65,7 +67,7 @@ class TestSnapshots:
         b = await decided(store, "order:b", snapshot=Snapshot(1, 1, b"b"))
         none = await decided(store, "order:none")
 
-        found = await store.read_snapshots(
+        found = await store.deciders.read_snapshots(
             [
                 of(b, "order:b"),
                 of(none, "order:none"),
@@ -78,7 +80,7 @@ class TestSnapshots:
 
         bodies = [None if one is None else one.body for one in found]
         assert bodies == [b"b", None, b"a", None, None, None]
-        assert await store.read_snapshots([]) == []
+        assert await store.deciders.read_snapshots([]) == []
 
     async def test_a_refused_turn_leaves_no_snapshot(self, store: Store) -> None:
         stamp = await decided(store)
@@ -86,12 +88,12 @@ class TestSnapshots:
 
         assert await store.commit([turn]) == [TurnReceipt(TurnStatus.REFUSED)]
 
-        assert await store.read_snapshots([of(stamp)]) == [None]
+        assert await store.deciders.read_snapshots([of(stamp)]) == [None]
 
     async def test_a_snapshot_stays_when_the_instance_ends(self, store: Store) -> None:
         stamp = await decided(store, snapshot=Snapshot(1, 1, b"s"), outcome=outcome())
 
-        assert await store.read_snapshots([of(stamp)]) == [StoredSnapshot(2, 1, 1, b"s")]
+        assert await store.deciders.read_snapshots([of(stamp)]) == [StoredSnapshot(2, 1, 1, b"s")]
 
     async def test_a_snapshot_goes_with_its_instance(self, store: Store) -> None:
         stamp = await decided(store, snapshot=Snapshot(1, 1, b"s"))
@@ -100,7 +102,7 @@ class TestSnapshots:
         await store.delete([(ID, stamp.incarnation)], force=True)
         await accepted(store, first_turn(decider("order:2", replaces=old.incarnation)))
 
-        assert await store.read_snapshots([of(stamp), of(old, "order:2")]) == [None, None]
+        assert await store.deciders.read_snapshots([of(stamp), of(old, "order:2")]) == [None, None]
 
     async def test_a_snapshot_counts_among_what_is_stored(self, store: Store) -> None:
         await decided(store, snapshot=Snapshot(1, 1, b"12345"))

@@ -49,9 +49,9 @@ class TestUniqueKeys:
     async def test_a_turn_takes_a_key_that_is_free(self, store: Store) -> None:
         await decided(store, "order:1", unique=KEY)
 
-        assert await store.read_unique_key("order", "k") == "order:1"
-        assert await store.read_unique_key("order", "other") is None
-        assert await store.read_unique_key("customer", "k") is None
+        assert await store.deciders.read_unique_key("order", "k") == "order:1"
+        assert await store.deciders.read_unique_key("order", "other") is None
+        assert await store.deciders.read_unique_key("customer", "k") is None
 
     async def test_a_key_that_is_taken_stops_a_turn_and_nothing_of_it_is_written(
         self, store: Store
@@ -77,8 +77,8 @@ class TestUniqueKeys:
         assert await store.read_jobs("order:2") == []
         assert await store.read_inbox("order:1") == await store.read_inbox("order:2") == []
         assert await store.read_live("order:3") is None
-        assert await store.read_receipts("order:2", ["x"]) == {}
-        assert await store.read_observations("order:2") == []
+        assert await store.deciders.read_receipts("order:2", ["x"]) == {}
+        assert await store.deciders.read_observations("order:2") == []
         assert await store.feed.feed_end() == 0
         live = await store.read_live("order:2")
         assert live is not None
@@ -132,31 +132,31 @@ class TestUniqueKeys:
 
         assert first == second == taken_by("order:1")._replace(passed_key="k")
         assert third.status is TurnStatus.ACCEPTED
-        assert await store.read_unique_key("order", "own") is None
-        assert await store.read_unique_key("order", "other") == "order:2"
+        assert await store.deciders.read_unique_key("order", "own") is None
+        assert await store.deciders.read_unique_key("order", "other") == "order:2"
 
     async def test_the_holder_may_take_its_key_again(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
 
         await accepted(store, wanting("order:1", stamp, KEY))
 
-        assert await store.read_unique_key("order", "k") == "order:1"
+        assert await store.deciders.read_unique_key("order", "k") == "order:1"
 
     async def test_another_key_frees_the_one_before(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
 
         await accepted(store, wanting("order:1", stamp, OTHER))
 
-        assert await store.read_unique_key("order", "other") == "order:1"
+        assert await store.deciders.read_unique_key("order", "other") == "order:1"
         await decided(store, "order:2", unique=KEY)
-        assert await store.read_unique_key("order", "k") == "order:2"
+        assert await store.deciders.read_unique_key("order", "k") == "order:2"
 
     async def test_no_key_frees_the_one_before(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
 
         await accepted(store, wanting("order:1", stamp, FREE))
 
-        assert await store.read_unique_key("order", "k") is None
+        assert await store.deciders.read_unique_key("order", "k") is None
 
     async def test_scopes_are_apart(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
@@ -164,15 +164,15 @@ class TestUniqueKeys:
         stamp = await latest(store, "order:1")
         await accepted(store, wanting("order:1", stamp, UniqueKey("customer", None)))
 
-        assert await store.read_unique_key("order", "k") == "order:1"
-        assert await store.read_unique_key("customer", "k") is None
+        assert await store.deciders.read_unique_key("order", "k") == "order:1"
+        assert await store.deciders.read_unique_key("customer", "k") is None
 
     async def test_a_turn_without_a_key_changes_none(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
 
         await accepted(store, next_turn("order:1", stamp, events=(PLACED,)))
 
-        assert await store.read_unique_key("order", "k") == "order:1"
+        assert await store.deciders.read_unique_key("order", "k") == "order:1"
 
     async def test_a_turn_sent_again_is_accepted_with_its_key(self, store: Store) -> None:
         stamp = await decided(store, "order:1")
@@ -180,7 +180,7 @@ class TestUniqueKeys:
 
         assert await store.commit([turn]) == await store.commit([turn])
 
-        assert await store.read_unique_key("order", "k") == "order:1"
+        assert await store.deciders.read_unique_key("order", "k") == "order:1"
 
     async def test_keys_are_taken_as_they_are(self, store: Store) -> None:
         keys = ["", "a b", "'; DROP TABLE unique_keys; --", "%_\\", "Ä\N{PILE OF POO}", "K", "k"]
@@ -188,7 +188,7 @@ class TestUniqueKeys:
         for number, key in enumerate(keys):
             await decided(store, f"order:{number}", unique=UniqueKey("order", key))
 
-        holders = [await store.read_unique_key("order", key) for key in keys]
+        holders = [await store.deciders.read_unique_key("order", key) for key in keys]
         assert holders == [f"order:{number}" for number in range(len(keys))]
 
 
@@ -208,7 +208,7 @@ class TestKeysInOneTransaction:
 
         assert receipts[0].status is TurnStatus.ACCEPTED
         assert receipts[1:] == [taken_by("order:1")] * 2
-        assert await store.read_unique_key("order", "k") == "order:1"
+        assert await store.deciders.read_unique_key("order", "k") == "order:1"
 
     async def test_a_key_that_is_freed_can_be_taken(self, store: Store) -> None:
         first = await decided(store, "order:1", unique=KEY)
@@ -234,8 +234,8 @@ class TestKeysInOneTransaction:
             "accepted",
         ]
         assert receipts[2].holder == "order:2"
-        assert await store.read_unique_key("order", "k") == "order:2"
-        assert await store.read_unique_key("order", "other") == "order:3"
+        assert await store.deciders.read_unique_key("order", "k") == "order:2"
+        assert await store.deciders.read_unique_key("order", "other") == "order:3"
 
     async def test_a_key_that_was_given_up_can_be_taken_back(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
@@ -243,8 +243,8 @@ class TestKeysInOneTransaction:
         giving_up = wanting("order:1", stamp, OTHER)
         await store.commit([giving_up, wanting("order:1", giving_up.next_stamp, KEY)])
 
-        assert await store.read_unique_key("order", "k") == "order:1"
-        assert await store.read_unique_key("order", "other") is None
+        assert await store.deciders.read_unique_key("order", "k") == "order:1"
+        assert await store.deciders.read_unique_key("order", "other") is None
 
     async def test_a_key_of_an_instance_that_ends_can_be_taken(self, store: Store) -> None:
         first, second = await decided(store, "order:1", unique=KEY), await decided(store, "order:2")
@@ -262,8 +262,8 @@ class TestKeysInOneTransaction:
         )
 
         assert {receipt.status for receipt in receipts} == {TurnStatus.ACCEPTED}
-        assert await store.read_unique_key("order", "k") == "order:2"
-        assert await store.read_unique_key("order", "other") == "order:4"
+        assert await store.deciders.read_unique_key("order", "k") == "order:2"
+        assert await store.deciders.read_unique_key("order", "other") == "order:4"
 
 
 class TestFreedKeys:
@@ -274,7 +274,7 @@ class TestFreedKeys:
 
         await accepted(store, next_turn("order:1", stamp, outcome=outcome()))
 
-        assert await store.read_unique_key("order", "k") is None
+        assert await store.deciders.read_unique_key("order", "k") is None
 
     async def test_a_termination_frees_the_key(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
@@ -282,19 +282,19 @@ class TestFreedKeys:
         end = outcome(Status.TERMINATED)
         await accepted(store, next_turn("order:1", stamp, seize=True, outcome=end))
 
-        assert await store.read_unique_key("order", "k") is None
+        assert await store.deciders.read_unique_key("order", "k") is None
 
     async def test_a_turn_that_takes_a_key_and_ends_leaves_it_free(self, store: Store) -> None:
         await decided(store, "order:1", unique=KEY, outcome=outcome())
 
-        assert await store.read_unique_key("order", "k") is None
+        assert await store.deciders.read_unique_key("order", "k") is None
 
     async def test_a_deletion_frees_the_key(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
 
         await store.delete([("order:1", stamp.incarnation)], force=True)
 
-        assert await store.read_unique_key("order", "k") is None
+        assert await store.deciders.read_unique_key("order", "k") is None
 
     async def test_an_instance_that_replaces_an_ended_one_begins_without_its_key(
         self, store: Store
@@ -304,5 +304,5 @@ class TestFreedKeys:
         start = decider("order:1", replaces=old.incarnation)
         await accepted(store, first_turn(start, unique=OTHER))
 
-        assert await store.read_unique_key("order", "k") is None
-        assert await store.read_unique_key("order", "other") == "order:1"
+        assert await store.deciders.read_unique_key("order", "k") is None
+        assert await store.deciders.read_unique_key("order", "other") == "order:1"

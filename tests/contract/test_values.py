@@ -152,14 +152,14 @@ class TestReading:
         stamp = await begun(store, "a")
         await store.deliver([message("unborn", if_absent="buffer")])
 
-        lives = await store.read_lives(["nobody", "unborn", "a"])
+        lives = await store.deciders.read_lives(["nobody", "unborn", "a"])
 
         assert lives == [None, await store.read_live("unborn"), await store.read_live("a")]
         assert lives[1] is not None
         assert lives[1].definition_no is None
         assert lives[2] is not None
         assert lives[2].stamp == stamp
-        assert await store.read_lives([]) == []
+        assert await store.deciders.read_lives([]) == []
 
     async def test_a_history_is_read_in_pieces(self, store: Store) -> None:
         stamp = await begun(store)

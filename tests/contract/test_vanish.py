@@ -71,8 +71,8 @@ class TestVanishing:
 
         await nothing_is_left(store)
         assert await events_of(store, ID, turn.stamp.incarnation) == []
-        assert await store.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": b"no"}
-        assert [one.input for one in await store.read_observations(ID)] == [b"1", b"2"]
+        assert await store.deciders.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": b"no"}
+        assert [one.input for one in await store.deciders.read_observations(ID)] == [b"1", b"2"]
         assert (await store.totals()).instances["running"] == 0
         assert await claim(store, definitions=(ORDER,)) == []
 
@@ -84,7 +84,7 @@ class TestVanishing:
         assert await store.commit([turn]) == [VANISHED]
 
         await nothing_is_left(store)
-        assert await store.read_receipts(ID, ["x"]) == {"x": b"no"}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"no"}
 
     async def test_a_vanishing_sent_again_has_the_same_answer(self, store: Store) -> None:
         claimed = await rejecting(store, "x")
@@ -96,7 +96,7 @@ class TestVanishing:
         assert await store.commit([claimed, fresh]) == first == [VANISHED] * 2
 
         await nothing_is_left(store)
-        assert len(await store.read_observations("order:2")) == 1
+        assert len(await store.deciders.read_observations("order:2")) == 1
 
     async def test_an_id_that_vanished_starts_afresh(self, store: Store) -> None:
         turn = await rejecting(store, "x")
@@ -110,7 +110,7 @@ class TestVanishing:
         assert claimed.stamp.place == (start.incarnation, 1, 1)
         assert [one.kind for one in claimed.messages] == ["started", "input_taken"]
         await accepted(store, turn_of(claimed, receipts=(given("yes", "y"),)))
-        assert await store.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": b"yes"}
+        assert await store.deciders.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": b"yes"}
         assert await store.commit([turn]) == [VANISHED]
         assert await store.read_live(ID) is not None
 
@@ -134,7 +134,7 @@ class TestVanishing:
 
         assert (receipt.status, receipt.has_unseen) == (TurnStatus.ACCEPTED, True)
         assert await store.commit([turn]) == [receipt]
-        assert await store.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": None}
+        assert await store.deciders.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": None}
         [claimed] = await claim(store, definitions=(ORDER,))
         assert claimed.stamp == turn.next_stamp
         assert claimed.attempts == 1
@@ -203,7 +203,7 @@ class TestVanishing:
         assert await store.commit([turn]) == [TurnReceipt(TurnStatus.REFUSED)]
 
         assert await store.read_live(ID) is not None
-        assert await store.read_receipts(ID, ["x"]) == {"x": None}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": None}
 
     async def test_a_first_turn_of_a_taken_id_does_not_make_it_vanish(self, store: Store) -> None:
         await decided(store)
@@ -212,17 +212,17 @@ class TestVanishing:
 
         assert await store.commit([turn]) == [TurnReceipt(TurnStatus.TAKEN)]
         assert await store.read_live(ID) is not None
-        assert await store.read_receipts(ID, ["x"]) == {}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {}
 
     async def test_an_input_that_was_decided_does_not_vanish_with_another_outcome(
         self, store: Store
     ) -> None:
-        await store.settle_inputs(ID, [given("first")])
+        await store.deciders.settle_inputs(ID, [given("first")])
 
         turn = first_turn(decider(), events=(), receipts=(given("second"),), vanishes=True)
 
         assert await store.commit([turn]) == [TurnReceipt(TurnStatus.REFUSED)]
-        assert await store.read_receipts(ID, ["x"]) == {"x": b"first"}
+        assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"first"}
 
     async def test_an_instance_that_has_had_turns_cannot_vanish(self, store: Store) -> None:
         stamp = await decided(store)
@@ -289,7 +289,7 @@ class TestDeciderInstances:
         assert row is not None
         assert row.status == "completed"
         assert await store.read_inbox(ID) == []
-        assert await store.read_receipts(ID, ["z"]) == {}
+        assert await store.deciders.read_receipts(ID, ["z"]) == {}
 
     async def test_whoever_decides_directly_takes_messages_whoever_has_the_lease(
         self, store: Store

@@ -271,7 +271,7 @@ async def test_a_look_that_began_before_the_request_was_there_does_not_give_it_u
     await engine.start("t", tally)
     watch = client._core._watching()
     store = watch._store
-    deliver, read_receipts = client._core.deliver, store.read_receipts
+    deliver, read_receipts = client._core.deliver, store.deciders.read_receipts
     has_read, is_sent = asyncio.Event(), asyncio.Event()
     looks: list[asyncio.Task[None]] = []
 
@@ -289,7 +289,7 @@ async def test_a_look_that_began_before_the_request_was_there_does_not_give_it_u
         is_sent.set()
         return statuses
 
-    store.read_receipts = slow_read  # type: ignore[method-assign,assignment]  # a slow network
+    store.deciders.read_receipts = slow_read  # type: ignore[method-assign,assignment]  # a slow network
     client._core.deliver = deliver_meanwhile  # type: ignore[method-assign]
 
     assert await client.handle("t").update(add, 5) == 1

@@ -229,7 +229,7 @@ async def test_a_first_input_that_is_rejected_leaves_a_receipt_if_it_has_an_id(
     await engine.execute(Order, Place("o-1", 0), input_id="req-1")
 
     assert await engine.count() == 0
-    assert set(await engine._core.store.read_receipts("order:o-1", ["req-1"])) == {"req-1"}
+    assert set(await engine._core.store.deciders.read_receipts("order:o-1", ["req-1"])) == {"req-1"}
 
 
 async def test_a_repeat_after_a_restart_gets_the_first_outcome(stage: Stage) -> None:
@@ -677,7 +677,7 @@ async def test_a_rejection_that_another_process_kept_first_is_the_one_that_count
 ) -> None:
     """Both have looked for a receipt before either of them keeps one."""
     one, two = await stage.client(), await stage.client()
-    read = two._core.store.read_receipts
+    read = two._core.store.deciders.read_receipts
     is_first = [True]
 
     async def read_late(instance_id: str, input_ids: Any) -> Any:
@@ -686,7 +686,7 @@ async def test_a_rejection_that_another_process_kept_first_is_the_one_that_count
             await one.execute(Timed, Tell("t"), input_id="req-1")
         return found
 
-    two._core.store.read_receipts = read_late  # type: ignore[method-assign]  # to be late
+    two._core.store.deciders.read_receipts = read_late  # type: ignore[method-assign]  # to be late
     late = await two.execute(Timed, Tell("t"), input_id="req-1")
     again = await one.execute(Timed, Tell("t"), input_id="req-1")
 

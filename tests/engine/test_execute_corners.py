@@ -20,6 +20,7 @@ from perdure.errors import (
     UniqueKeyError,
 )
 from perdure.store.base import Store
+from perdure.store.deciders import DeciderStore
 from tests.engine.shop import Note, Order, Pay, Place
 from tests.engine.stage import Stage, options, until
 from tests.sizes import WITHIN_S
@@ -73,8 +74,8 @@ class Gate:
         await self.opened.wait()
 
 
-def hold_after(monkeypatch: pytest.MonkeyPatch, store: Store, method: str) -> Gate:
-    """Let the answers of a method of a store wait at a gate."""
+def hold_after(monkeypatch: pytest.MonkeyPatch, store: Store | DeciderStore, method: str) -> Gate:
+    """Let the answers of a method of a store, or of a part of it, wait at a gate."""
     gate, ask = Gate(), getattr(store, method)
 
     async def late(*args: Any, **more: Any) -> Any:
@@ -102,7 +103,7 @@ async def test_a_caller_that_gives_up_before_anything_is_decided_leaves_no_insta
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = await stage.client()
-    gate = hold_after(monkeypatch, client._core.store, "read_lives")
+    gate = hold_after(monkeypatch, client._core.store.deciders, "read_lives")
     calling = asyncio.create_task(client.execute(Diary, Write("d", "given up")))
     await gate.reached.wait()
 
@@ -134,7 +135,7 @@ async def test_an_input_that_joins_a_load_does_not_overtake_what_was_sent_before
 ) -> None:
     await (await stage.client()).execute(Diary, Write("d", "begun"))
     client = await stage.client()
-    gate = hold_after(monkeypatch, client._core.store, "read_lives")
+    gate = hold_after(monkeypatch, client._core.store.deciders, "read_lives")
     first = asyncio.create_task(client.execute(Diary, Write("d", "first")))
     await gate.reached.wait()
 

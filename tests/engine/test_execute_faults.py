@@ -10,6 +10,7 @@ import pytest
 
 from perdure import Accepted, Decision, Rejected
 from perdure.store.base import Store
+from perdure.store.deciders import DeciderStore
 from tests.engine.stage import Stage, is_waiting, until
 from tests.engine.test_execute_corners import Diary, Write, Written, hold_after
 from tests.sizes import WITHIN_S
@@ -46,7 +47,7 @@ async def test_an_input_is_decided_by_its_own_class_though_another_came_into_mem
 ) -> None:
     """A worker has the instance in memory by the time that it was read for the input."""
     engine = await stage.engine([Diary])
-    gate = hold_after(monkeypatch, engine._core.store, "read_lives")
+    gate = hold_after(monkeypatch, engine._core.store.deciders, "read_lives")
     calling = asyncio.create_task(engine.execute(Loud, Write("d", "high")))
     await gate.reached.wait()
 
@@ -62,8 +63,8 @@ async def test_an_input_is_decided_by_its_own_class_though_another_came_into_mem
 # --------------------------------------------------------- what nobody has foreseen
 
 
-def fail_once(monkeypatch: pytest.MonkeyPatch, store: Store, method: str) -> None:
-    """Let a method of a store raise what is none of its errors, once."""
+def fail_once(monkeypatch: pytest.MonkeyPatch, store: Store | DeciderStore, method: str) -> None:
+    """Let a method of a store, or of a part of it, raise what is none of its errors, once."""
     ask = getattr(store, method)
 
     async def fails(*args: Any, **more: Any) -> Any:
@@ -73,15 +74,17 @@ def fail_once(monkeypatch: pytest.MonkeyPatch, store: Store, method: str) -> Non
     monkeypatch.setattr(store, method, fails)
 
 
-@pytest.mark.parametrize(
-    ("method", "input_id"), [("read_live", None), ("settle_inputs", "r-1")], ids=["read", "settle"]
-)
+@pytest.mark.parametrize("input_id", [None, "r-1"], ids=["read", "settle"])
 async def test_a_rejection_that_cannot_be_confirmed_is_told_and_the_instance_goes_on(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, method: str, input_id: str | None
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, input_id: str | None
 ) -> None:
     client = await stage.client()
     await client.execute(Diary, Write("d", "begun"))
-    fail_once(monkeypatch, client._core.store, method)
+    store = client._core.store
+    if input_id is None:
+        fail_once(monkeypatch, store, "read_live")
+    else:
+        fail_once(monkeypatch, store.deciders, "settle_inputs")
 
     async with asyncio.timeout(WITHIN_S):
         with pytest.raises(LookupError, match="out of memory"):

@@ -93,7 +93,7 @@ async def test_an_instance_that_is_parked_elsewhere_rejects_no_input_although_it
         with pytest.raises(InstanceHeldError, match=HELD):
             await client.execute(Brittle, Add("a", -1), input_id=input_id)
 
-    assert await client._core.store.read_receipts("brittle:a", ["r-1"]) == {}
+    assert await client._core.store.deciders.read_receipts("brittle:a", ["r-1"]) == {}
 
 
 async def test_an_instance_that_is_parked_elsewhere_takes_inputs_again_when_it_is_let_go(

@@ -106,7 +106,7 @@ async def test_another_input_is_refused_though_the_first_is_decided_between_two_
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, other = await stage.client(), await stage.client()
-    look = other._core.store.read_receipts
+    look = other._core.store.deciders.read_receipts
     first = Place("o-1", "book")
     meanwhile: list[Callable[[], Awaitable[object]]] = [
         lambda: client.send(Order, first, input_id="req-1"),
@@ -119,7 +119,7 @@ async def test_another_input_is_refused_though_the_first_is_decided_between_two_
             await meanwhile.pop(0)()
         return found
 
-    monkeypatch.setattr(other._core.store, "read_receipts", slowly)
+    monkeypatch.setattr(other._core.store.deciders, "read_receipts", slowly)
     with pytest.raises(InputIdReusedError, match=OTHER_SKU):
         await other.send(Order, Place("o-1", "lamp"), input_id="req-1")
 
@@ -267,7 +267,7 @@ async def test_an_input_that_another_client_gives_too_and_that_ends_the_instance
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client, other = await stage.client(), await stage.client()
-    gate = hold_after(monkeypatch, other._core.store, "read_receipts")
+    gate = hold_after(monkeypatch, other._core.store.deciders, "read_receipts")
     calling = asyncio.create_task(other.execute(Till, Close("t"), input_id="r-1"))
     await gate.reached.wait()
     answer = await client.execute(Till, Close("t"), input_id="r-1")
@@ -286,13 +286,13 @@ async def test_a_receipt_of_an_input_that_the_store_has_lost_answers_nothing(
     store = client._core.store
     await client.execute(Order, Place("o-2", "book"))
     lost = write_receipt(AcceptedReceipt(first=1, last=1))
-    read = store.read_receipts
+    read = store.deciders.read_receipts
     answers: list[dict[str, bytes | None]] = [{"req-1": lost}]
 
     async def gone_back(instance_id: str, input_ids: Sequence[str]) -> dict[str, bytes | None]:
         return answers.pop() if answers else await read(instance_id, input_ids)
 
-    monkeypatch.setattr(store, "read_receipts", gone_back)
+    monkeypatch.setattr(store.deciders, "read_receipts", gone_back)
     answer = await client.execute(Order, Ship("o-2"), input_id="req-1")
 
     assert answers == []

@@ -239,13 +239,13 @@ async def test_a_worker_that_is_overtaken_between_its_looks_removes_no_more_than
     first = await old(stage, clock, 60)
     second = await stage.engine([Sum, idle], clock=clock)
     store: Any = second._serving.housekeeping._store
-    look = store.first_unread
+    look = store.deciders.first_unread
 
     async def overtaken(execution: Any) -> Any:
         await keep_house(first)
         return await look(execution)
 
-    store.first_unread = overtaken
+    store.deciders.first_unread = overtaken
     await keep_house(second)
 
     assert len(await second.events(Sum, "a", after=53)) == 7

@@ -267,7 +267,7 @@ async def test_only_the_rejection_that_the_store_refuses_to_keep_fails(
 ) -> None:
     client = await stage.client()
     await client.execute(Diary, Write("d", "begun"))
-    settle = client._core.store.settle_inputs
+    settle = client._core.store.deciders.settle_inputs
 
     async def refuse(
         stored_id: str, receipts: Sequence[InputReceipt], *more: Any, stamp: Any
@@ -276,7 +276,7 @@ async def test_only_the_rejection_that_the_store_refuses_to_keep_fails(
             raise RowError("a value cannot be stored")
         return await settle(stored_id, receipts, *more, stamp=stamp)
 
-    monkeypatch.setattr(client._core.store, "settle_inputs", refuse)
+    monkeypatch.setattr(client._core.store.deciders, "settle_inputs", refuse)
     others = [(Write("d", ""), {"input_id": name}) for name in ("a", "bad", "b")]
 
     _, *rest = await share(client, Diary, Write("d", "first"), others)

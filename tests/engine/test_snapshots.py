@@ -53,7 +53,7 @@ async def snapshot_of(client: Client, instance_id: str) -> StoredSnapshot | None
     live = await client._core.store.read_live(instance_id)
     assert live is not None
     key = ExecutionKey(instance_id, live.stamp.incarnation, live.stamp.execution)
-    [found] = await client._core.store.read_snapshots([key])
+    [found] = await client._core.store.deciders.read_snapshots([key])
     return found
 
 
@@ -138,12 +138,12 @@ async def test_a_damaged_snapshot_is_ignored(stage: Stage) -> None:
     client = await stage.client()
     await add(client, Sum, 25)
     store: Any = client._core.store
-    read = store.read_snapshots
+    read = store.deciders.read_snapshots
 
     async def damaged(keys: Any) -> Any:
         return [found and found._replace(body=b"{") for found in await read(keys)]
 
-    store.read_snapshots = damaged
+    store.deciders.read_snapshots = damaged
     folded.clear()
 
     assert await client.state(Sum, "a") == 325

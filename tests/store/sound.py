@@ -242,7 +242,9 @@ async def _fill_deciding(store: Store) -> None:
     )
     kind, body = write_event(ActivityCompleted(schedule=7, result=RAW))
     await store.deliver([message("order:1", kind=kind, body=body), queued("order:1", "y")])
-    await store.settle_inputs("order:never", [given("no", "x")], [observed("1", "rejected")])
+    await store.deciders.settle_inputs(
+        "order:never", [given("no", "x")], [observed("1", "rejected")]
+    )
     await accepted(
         store,
         first_turn(

@@ -83,21 +83,21 @@ async def test_a_decision_whose_answer_is_lost_is_written_once(
     )
 
     assert store.counters.retries == 1
-    assert len(await store.read_observations(ID)) == 1
+    assert len(await store.deciders.read_observations(ID)) == 1
     assert len((await store.feed.read_feed(after=0, limit=9))[0]) == 1
 
 
 async def test_inputs_that_are_settled_while_the_answer_is_lost_are_observed_once(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await store.settle_inputs(ID, [], [observed("0")])
+    await store.deciders.settle_inputs(ID, [], [observed("0")])
     _lose_one_answer(store, monkeypatch)
 
     seen = [observed("1", "rejected", rejection=b"0"), observed("2", "rejected", input_id="x")]
-    outcomes = await store.settle_inputs(ID, [given("no")], seen)
+    outcomes = await store.deciders.settle_inputs(ID, [given("no")], seen)
 
     assert (outcomes, store.counters.retries) == ([b"no"], 1)
-    assert [one.input for one in await store.read_observations(ID)] == [b"0", b"1", b"2"]
+    assert [one.input for one in await store.deciders.read_observations(ID)] == [b"0", b"1", b"2"]
 
 
 async def test_inputs_of_a_transaction_that_failed_are_observed_when_it_is_tried_again(
@@ -128,11 +128,13 @@ async def test_inputs_of_a_transaction_that_failed_are_observed_when_it_is_tried
 
     monkeypatch.setattr(store._batcher, "_execute", fail_once_before_commit)
 
-    await store.settle_inputs(ID, [given("no")], [observed("1", input_id="x"), observed("2")])
+    await store.deciders.settle_inputs(
+        ID, [given("no")], [observed("1", input_id="x"), observed("2")]
+    )
 
     assert store.counters.retries == 1
-    assert [one.input for one in await store.read_observations(ID)] == [b"1", b"2"]
-    assert await store.read_receipts(ID, ["x"]) == {"x": b"no"}
+    assert [one.input for one in await store.deciders.read_observations(ID)] == [b"1", b"2"]
+    assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"no"}
 
 
 async def test_an_instance_whose_vanishing_has_no_answer_vanishes_once(
@@ -300,7 +302,7 @@ async def test_of_decisions_in_several_stores_one_gets_a_key(
         await other.close()
 
     receipts = [receipt for [receipt] in answers]
-    winner = await store.read_unique_key("order", "k")
+    winner = await store.deciders.read_unique_key("order", "k")
     assert [receipt.status for receipt in receipts].count(TurnStatus.ACCEPTED) == 1
     assert {receipt.holder for receipt in receipts} == {None, winner}
     assert await check(store) == []
@@ -318,7 +320,7 @@ async def test_a_termination_by_a_store_that_has_not_seen_the_decider_frees_its_
     finally:
         await other.close()
 
-    assert await store.read_unique_key("order", "k") is None
+    assert await store.deciders.read_unique_key("order", "k") is None
 
 
 async def test_a_message_that_is_decided_directly_in_the_same_transaction_goes(
@@ -339,7 +341,7 @@ async def test_a_message_that_is_decided_directly_in_the_same_transaction_goes(
     assert [results[0], results[1], results[3]] == ["delivered", "delivered", "duplicate"]
     assert results[2].status is TurnStatus.ACCEPTED
     assert [one.body for one in await store.read_inbox(ID)] == [b"stays"]
-    assert await store.read_receipts(ID, ["x"]) == {"x": b"ok"}
+    assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"ok"}
 
 
 async def test_a_start_and_its_vanishing_in_one_transaction_leave_nothing(
@@ -360,7 +362,7 @@ async def test_a_start_and_its_vanishing_in_one_transaction_leave_nothing(
 
     assert results == [None, TurnReceipt(TurnStatus.ACCEPTED)]
     assert await store.read_instances([ID]) == [None]
-    assert await store.read_receipts(ID, ["x"]) == {"x": b"no"}
+    assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"no"}
     assert await check(store) == []
 
 

@@ -47,7 +47,7 @@ async def test_a_process_that_dies_at_any_statement_leaves_all_or_nothing(
 
     connection.run = mortal
     with pytest.raises(DiedError):
-        await store.remove_events(removal(stamp), before_ms=FAR)
+        await store.deciders.remove_events(removal(stamp), before_ms=FAR)
     del connection.run
     await store.close()
 
@@ -57,8 +57,8 @@ async def test_a_process_that_dies_at_any_statement_leaves_all_or_nothing(
     left = [1, 2, *range(6, 10)] if is_removed else WHOLE
     assert await numbers(again, stamp) == left
     assert await fed(again) == [seq for seq in left if seq > 2 - (not is_removed)]
-    assert await again.remove_events(removal(stamp), before_ms=FAR) == (not is_removed)
+    assert await again.deciders.remove_events(removal(stamp), before_ms=FAR) == (not is_removed)
     assert await numbers(again, stamp) == [1, 2, *range(6, 10)]
-    assert await again.first_unread(ExecutionKey(ID, *stamp[:2])) is None
+    assert await again.deciders.first_unread(ExecutionKey(ID, *stamp[:2])) is None
     assert not [one for one in await check(again) if one.invariant == "S33"]
     await again.close()

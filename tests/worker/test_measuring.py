@@ -16,6 +16,7 @@ from perdure.store.observer import Observer
 from perdure.store.observing import NOT_OBSERVED, OPERATIONS, PARTS, observable, operations_of
 from perdure.store.opening import open_store
 from perdure.store.postgres.store import PostgresStore
+from perdure.store.sql.deciders import SqlDeciders
 from perdure.store.sql.feed_store import SqlFeed
 from perdure.store.sql.stream_store import SqlStreams
 from perdure.store.sqlite.store import SqliteStore
@@ -178,6 +179,7 @@ def test_no_operation_of_a_part_has_the_name_of_another() -> None:
     [
         (SqliteStore, Store),
         (PostgresStore, Store),
+        (SqlDeciders, PARTS["deciders"]),
         (SqlFeed, PARTS["feed"]),
         (SqlStreams, PARTS["streams"]),
     ],

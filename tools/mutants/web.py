@@ -151,8 +151,8 @@ DOORS = (
         "repeated-signals-find-an-end",
         "a request that is repeated after the end of its instance is told that it failed",
         "client/acting/start_and_ask.py",
-        "        if message_id not in await core.store.read_receipts(instance_id, [message_id]):",
-        "        if True:",
+        "if message_id not in await core.store.deciders.read_receipts(instance_id, [message_id]):",
+        "if True:",
         (f"{REMOTE}test_a_signal_that_starts_is_sent_once_under_its_key",),
     ),
     Mutant(

@@ -404,7 +404,7 @@ ONCE = (
         "an input under the id of one that is just decided is told to be queued",
         "turns/direct/inputs.py",
         "        # Decided between the two looks.\n"
-        "        known = await store.read_receipts(instance_id, [given.input_id])\n",
+        "        known = await store.deciders.read_receipts(instance_id, [given.input_id])\n",
         "",
         (
             "tests/engine/test_input_ids.py"

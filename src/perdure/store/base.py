@@ -106,7 +106,7 @@ class WaitingJob(NamedTuple):
     """How its last attempt failed."""
 
 
-class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
+class Store(AdminStore, TransactionStore, Protocol):
     """Rows and leases behind one atomic commit."""
 
     clock: Clock
@@ -122,6 +122,11 @@ class Store(AdminStore, DeciderStore, TransactionStore, Protocol):
     """Whether `read_presences` can tell of any worker."""
     locks_turns: bool
     """Whether `commit_locked` can be used: not in a transaction of the user's."""
+
+    @property
+    def deciders(self) -> DeciderStore:
+        """What deciders keep besides their events."""
+        ...
 
     @property
     def feed(self) -> FeedStore:

@@ -15,6 +15,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from perdure.store.base import Store
+from perdure.store.deciders import DeciderStore
 from perdure.store.feed import FeedStore
 from perdure.store.observer import Observer
 from perdure.store.streams import StreamStore
@@ -27,7 +28,7 @@ NOT_OBSERVED = frozenset(
 )
 """Not operations: they happen once, or ask nothing of the database."""
 
-PARTS: dict[str, type] = {"feed": FeedStore, "streams": StreamStore}
+PARTS: dict[str, type] = {"deciders": DeciderStore, "feed": FeedStore, "streams": StreamStore}
 """The contracts of what a store has operations in besides its own, by name."""
 
 C = TypeVar("C", bound=type)

@@ -128,7 +128,7 @@ class TrialCore(ClientCore):
         await send()
 
         async def look(_: InstanceRow) -> bytes | None:
-            return (await self.store.read_receipts(instance_id, [receipt])).get(receipt)
+            return (await self.store.deciders.read_receipts(instance_id, [receipt])).get(receipt)
 
         return await self._at_rest(instance_id, "answer to the update", look)
 

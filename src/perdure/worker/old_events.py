@@ -89,7 +89,9 @@ class OldEvents:
     async def _list_more(self) -> bool:
         """List more instances; False if all were listed, and the next time begins anew."""
         above = min(decider.keep_events or 0 for decider in self._deciders.values())
-        page = await self._store.list_snapshots(after=self._listed_to, above=above, limit=PAGE)
+        page = await self._store.deciders.list_snapshots(
+            after=self._listed_to, above=above, limit=PAGE
+        )
         self._places.extend(page)
         last_id = page[-1].instance_id if page else ""
         self._listed_to = SlicePlace(part_of(last_id), last_id) if page else FIRST_PLACE
@@ -116,7 +118,7 @@ class OldEvents:
         if removal is None:
             return 0
         before_ms = self._store.clock() - YOUNG_MS
-        is_done = await self._store.remove_events(removal, before_ms=before_ms)
+        is_done = await self._store.deciders.remove_events(removal, before_ms=before_ms)
         return removal.rows if is_done else 0
 
     async def _plan(
@@ -128,7 +130,7 @@ class OldEvents:
         removed = find_removed(head)
         if removed is not None and removed.version >= most:
             return None
-        unread = await self._store.first_unread(key)
+        unread = await self._store.deciders.first_unread(key)
         upto = place.seq if unread is None else min(place.seq, unread - 1)
         before_ms = self._store.clock() - YOUNG_MS
         limit = EVENTS_AT_ONCE

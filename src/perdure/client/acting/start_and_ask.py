@@ -49,7 +49,7 @@ async def begin_with_signal(
     existing = await core.begin(new)
     if existing is not None and existing.status.is_terminal:
         message_id = delivery.message_id or ""
-        if message_id not in await core.store.read_receipts(instance_id, [message_id]):
+        if message_id not in await core.store.deciders.read_receipts(instance_id, [message_id]):
             await settle_ended(core, existing, new, orchestration)
 
 

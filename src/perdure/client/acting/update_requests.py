@@ -136,7 +136,7 @@ async def was_given(core: ClientCore, request: UpdateRequest) -> bool:
         InputIdReusedError: It was another one, which waits.
     """
     receipt = receipt_id(request.update_id)
-    known = await core.store.read_receipts(request.instance_id, [receipt])
+    known = await core.store.deciders.read_receipts(request.instance_id, [receipt])
     if receipt in known and known[receipt] is None:
         _check_same(request, await _given_first(core, request.instance_id, receipt))
     return receipt in known
@@ -176,7 +176,7 @@ async def _unanswered(core: ClientCore, request: UpdateRequest) -> UpdateOutcome
     """Return what an update came to whose instance has ended, or that is not there any more."""
     [row] = await core.store.read_instances([request.instance_id])
     receipt = receipt_id(request.update_id)
-    known = await core.store.read_receipts(request.instance_id, [receipt])
+    known = await core.store.deciders.read_receipts(request.instance_id, [receipt])
     kept = known.get(receipt)
     if kept is not None:
         return read_outcome(kept)

@@ -383,7 +383,7 @@ async def observations(
         limit: How many at most, up to 500.
     """
     stored_id = stored_id_of(decider_name(decider), instance_id)
-    found = await self._core.store.read_observations(
+    found = await self._core.store.deciders.read_observations(
         stored_id, after=check_count("after", after, least=0), limit=check_limit(limit)
     )
     return [observed_of(one) for one in found]
@@ -403,7 +403,7 @@ async def key_holder(
             and knows others.
     """
     name = decider_name(decider)
-    holder = await self._core.store.read_unique_key(name, check_id("unique key", key))
+    holder = await self._core.store.deciders.read_unique_key(name, check_id("unique key", key))
     if holder is None and isinstance(decider, str):
         await refuse_unheard_of(self._core.store, name)
     return None if holder is None else holder.removeprefix(f"{name}{SEPARATOR}")

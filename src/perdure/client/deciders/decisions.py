@@ -255,7 +255,7 @@ async def check_takes_inputs(store: Store, instance_id: str, input_id: str) -> N
     [row] = await store.read_instances([instance_id])
     if row is None or row.status is not Status.PARKED:
         return
-    if (await store.read_receipts(instance_id, [input_id])).get(input_id) is None:
+    if (await store.deciders.read_receipts(instance_id, [input_id])).get(input_id) is None:
         raise InstanceHeldError(instance_id, row.status, row.reason or "")
 
 

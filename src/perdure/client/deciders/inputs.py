@@ -165,7 +165,7 @@ class InputSender:
     ) -> InputOutcome | None:
         """Return what an input came to when it was given first; None if it was not decided."""
         for _ in range(LOOKS_FOR_ANSWER):
-            known = await self._core.store.read_receipts(instance_id, [input.input_id])
+            known = await self._core.store.deciders.read_receipts(instance_id, [input.input_id])
             kept = known.get(input.input_id)
             if kept is None:
                 return None

@@ -433,7 +433,7 @@ class InstanceWatch:
         rows = await self._read(by_instance)
         for row, asked in zip(rows, by_instance.values(), strict=True):
             receipts = sorted({want.receipt for want in asked})
-            known = await self._store.read_receipts(asked[0].instance_id, receipts)
+            known = await self._store.deciders.read_receipts(asked[0].instance_id, receipts)
             is_over = row is None or row.status.is_terminal
             for want in asked:
                 outcome = known.get(want.receipt)

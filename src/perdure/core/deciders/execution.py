@@ -88,8 +88,8 @@ class DeciderExecution:
       An input with an error has left nothing in the turn.
     - `is_unchanged` tells that nothing has to be committed for these answers to be true: all
       inputs were rejected, failed, or came too late. If the turn has `receipts` or `observations`,
-      keep them with `store.settle_inputs`. A rejection from a state in memory must still be
-      checked against the stored stamp.
+      keep them with `store.deciders.settle_inputs`. A rejection from a state in memory must still
+      be checked against the stored stamp.
     - `turn.seize` is set if there were direct inputs.
     - `turn.vanishes`: a first turn that accepted nothing. Its events are empty, and the object is
       of no use any more: drop it whatever the store says. With `terms.start` there is nothing to

@@ -31,6 +31,10 @@ class StoreAccess(Protocol):
         `Operation`."""
         ...
 
+    async def add(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+        """Run a function that only adds to the store: also inside a transaction of the user's."""
+        ...
+
     async def tell(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
         """Run a function in the next transaction that writes, and have those who wait for news
         read."""

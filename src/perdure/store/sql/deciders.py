@@ -6,9 +6,7 @@ What is said in `perdure.store.deciders` is not repeated here. What a turn bring
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
 from perdure.model.feeds import Observation, StoredSnapshot
 from perdure.model.histories.removals import EventRemoval, SnapshotPlace
@@ -16,39 +14,34 @@ from perdure.model.instances import LiveRow, Stamp, part_of
 from perdure.model.turns import InputReceipt, NewObservation, UniqueKey
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import SlicePlace
+from perdure.store.deciders import DeciderStore
+from perdure.store.observer import Observer
+from perdure.store.observing import observable
 from perdure.store.sql import event_removal
-from perdure.store.sql.commits.batch import Transaction
+from perdure.store.sql.access import StoreAccess
 from perdure.store.sql.commits.rows import load_holders
 from perdure.store.sql.commits.settled import SettledInputs
-from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import pack
 from perdure.store.sql.questions import reading
 
-T = TypeVar("T")
 
-
-class SqlDeciders(ABC):
+@observable(DeciderStore)
+class SqlDeciders:
     """See `perdure.store.deciders.DeciderStore`."""
 
-    @abstractmethod
-    async def work(
-        self,
-        run: Callable[[Transaction], T],
-        *,
-        patience_s: float | None = None,
-        is_quiet: bool = False,
-    ) -> T:
-        """Run a function in the next transaction that writes."""
+    def __init__(self, store: StoreAccess) -> None:
+        self._store = store
 
-    @abstractmethod
-    async def read(self, work: Callable[[Connection], T]) -> T:
-        """Run a function with a connection that reads one state of the database."""
+    @property
+    def observer(self) -> Observer | None:
+        """Who is told of each operation."""
+        return self._store.observer
 
     async def read_receipts(
         self, instance_id: str, input_ids: Sequence[str]
     ) -> dict[str, bytes | None]:
         """Return the outcomes of inputs that were given before; None: given and not decided yet."""
-        return await self.read(
+        return await self._store.read(
             lambda c: {
                 input_id: outcome
                 for input_id, _, outcome in c.run(
@@ -71,11 +64,11 @@ class SqlDeciders(ABC):
     ) -> list[bytes] | None:
         """Keep outcomes of inputs that changed nothing, and what was observed of them."""
         settled = SettledInputs(instance_id, receipts, observations, stamp)
-        return await self.work(settled.write, patience_s=patience_s)
+        return await self._store.add(settled.write, patience_s=patience_s)
 
     async def read_lives(self, instance_ids: Sequence[str]) -> list[LiveRow | None]:
         """Return the narrow rows of instances."""
-        return await self.read(lambda c: reading.read_lives(c, instance_ids))
+        return await self._store.read(lambda c: reading.read_lives(c, instance_ids))
 
     async def read_snapshots(
         self, executions: Sequence[ExecutionKey]
@@ -83,7 +76,7 @@ class SqlDeciders(ABC):
         """Return the newest snapshot of each execution, None where there is none."""
         keys = pack([(part_of(key.instance_id), *key) for key in executions])
         found: list[StoredSnapshot | None] = [None] * len(executions)
-        for index, *values in await self.read(lambda c: c.run("read_snapshots", keys=keys)):
+        for index, *values in await self._store.read(lambda c: c.run("read_snapshots", keys=keys)):
             found[index] = StoredSnapshot(*values)
         return found
 
@@ -91,17 +84,17 @@ class SqlDeciders(ABC):
         self, *, after: SlicePlace, above: int, limit: int
     ) -> list[SnapshotPlace]:
         """Return which events the newest snapshots of live instances are of."""
-        return await self.read(
+        return await self._store.read(
             lambda c: event_removal.list_snapshots(c, after=after, above=above, limit=limit)
         )
 
     async def first_unread(self, execution: ExecutionKey) -> int | None:
         """Return the first event of an execution that some reader of the feed has not passed."""
-        return await self.read(lambda c: event_removal.first_unread(c, execution))
+        return await self._store.read(lambda c: event_removal.first_unread(c, execution))
 
     async def remove_events(self, removal: EventRemoval, *, before_ms: int) -> bool:
         """Remove events of an execution, and put down what stands for them."""
-        return await self.work(
+        return await self._store.work(
             lambda t: event_removal.remove_events(t.connection, removal, before_ms=before_ms),
             is_quiet=True,
         )
@@ -110,7 +103,7 @@ class SqlDeciders(ABC):
         self, instance_id: str, *, after: int = 0, limit: int = 500
     ) -> list[Observation]:
         """Return observed inputs of an instance in order, from behind a number on."""
-        rows = await self.read(
+        rows = await self._store.read(
             lambda c: c.run(
                 "read_observations",
                 part=part_of(instance_id),
@@ -124,4 +117,4 @@ class SqlDeciders(ABC):
     async def read_unique_key(self, scope: str, key: str) -> str | None:
         """Return the instance that has a business key."""
         unique = UniqueKey(scope, key)
-        return (await self.read(lambda c: load_holders(c, [unique]))).get(unique)
+        return (await self._store.read(lambda c: load_holders(c, [unique]))).get(unique)

@@ -75,7 +75,7 @@ FORGET_WHEN_STEADY_MS = 2 * LASTS_MS
 """How long the clock must have been steady: the living need time for a sign of life by it."""
 
 
-class SqlStore(SqlAdmin, SqlDeciders):
+class SqlStore(SqlAdmin):
     """See `perdure.store.base.Store`.
 
     Args:
@@ -92,6 +92,7 @@ class SqlStore(SqlAdmin, SqlDeciders):
         self.epoch = Epoch()
         self.creates = True
         self.observer: Observer | None = None
+        self.deciders = SqlDeciders(self)
         self.feed = SqlFeed(self, approval=approval, before_reading=self._number_feed)
         self.streams = SqlStreams(self)
         self._definitions = Definitions(self.epoch)
@@ -148,6 +149,10 @@ class SqlStore(SqlAdmin, SqlDeciders):
         [result] = await self._submit([operation], patience_s)
         value: T = result
         return value
+
+    async def add(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+        """Run a function that only adds to the store, in the same way."""
+        return await self.work(run, patience_s=patience_s)
 
     async def tell(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
         """Run a function in the next transaction that writes, and have those who wait for news

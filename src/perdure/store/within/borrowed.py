@@ -21,12 +21,11 @@ from typing import Any, NoReturn, TypeVar
 
 from perdure.errors import RowError, StoreError, UsageError
 from perdure.model.hints import Hint
-from perdure.model.instances import DefinitionKey, InstanceRow, NewInstance, Stamp
+from perdure.model.instances import DefinitionKey, InstanceRow, NewInstance
 from perdure.model.messages import Delivery, DeliveryStatus
-from perdure.model.turns import InputReceipt, NewObservation, Turn
+from perdure.model.turns import Turn
 from perdure.store.counters import StoreCounters
 from perdure.store.sql.commits.batch import Transaction, run_batch
-from perdure.store.sql.commits.settled import SettledInputs
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
 from perdure.store.sql.questions import reading
@@ -125,17 +124,9 @@ class BorrowedSqlStore(SqlStore):
         """Put messages into inboxes."""
         return await self._write(lambda t: run_batch(t, deliveries)[0])
 
-    async def settle_inputs(
-        self,
-        instance_id: str,
-        receipts: Sequence[InputReceipt],
-        observations: Sequence[NewObservation] = (),
-        *,
-        stamp: Stamp | None = None,
-        patience_s: float | None = None,
-    ) -> list[bytes] | None:
-        """Keep outcomes of inputs that changed nothing, and what was observed of them."""
-        return await self._write(SettledInputs(instance_id, receipts, observations, stamp).write)
+    async def add(self, run: Callable[[Transaction], T], *, patience_s: float | None = None) -> T:
+        """Run a function that only adds to the store, in a part of the transaction."""
+        return await self._write(run)
 
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
         if not all(type(one) is Turn for one in operations):

@@ -112,7 +112,7 @@ async def check_repeated(store: Store, instance_id: str, given: DirectInput) -> 
     Raises:
         InputIdReusedError: It was.
     """
-    known = await store.read_receipts(instance_id, [given.input_id])
+    known = await store.deciders.read_receipts(instance_id, [given.input_id])
     if given.input_id in known and known[given.input_id] is None:
         for message in await store.read_inbox(instance_id):
             if message.kind == InputTaken.kind:
@@ -121,7 +121,7 @@ async def check_repeated(store: Store, instance_id: str, given: DirectInput) -> 
                     check_same(instance_id, fingerprint(taken.tag, bytes(taken.input)), given)
                     return
         # Decided between the two looks.
-        known = await store.read_receipts(instance_id, [given.input_id])
+        known = await store.deciders.read_receipts(instance_id, [given.input_id])
     kept = known.get(given.input_id)
     if kept is not None:
         check_same(instance_id, read_receipt(kept).given, given)
@@ -137,7 +137,7 @@ async def refuse_ended(store: Store, instance_id: str, status: Status, input_id:
     Raises:
         InstanceEndedError: It came too late.
     """
-    known = await store.read_receipts(instance_id, [input_id]) if input_id else ()
+    known = await store.deciders.read_receipts(instance_id, [input_id]) if input_id else ()
     if input_id not in known:
         raise InstanceEndedError(instance_id, status)
 
@@ -166,7 +166,7 @@ async def _look_for_receipt(
     blocked_s = 0.0
     while True:
         [row] = await store.read_instances([instance_id])
-        known = await store.read_receipts(instance_id, [input_id])
+        known = await store.deciders.read_receipts(instance_id, [input_id])
         outcome = known.get(input_id)
         if outcome is not None or row is None or row.status.is_terminal:
             return outcome

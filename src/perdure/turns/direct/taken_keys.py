@@ -47,7 +47,7 @@ class TakenKeys:
                 continue
             holders: dict[str, str] = {}
             for key in wanted.holders:
-                holder = await store.read_unique_key(wanted.scope, key)
+                holder = await store.deciders.read_unique_key(wanted.scope, key)
                 if holder is not None and holder != instance_id:
                     holders[key] = holder
             if self._wanted.get(instance_id) is wanted:

@@ -75,7 +75,7 @@ async def keep_outcomes(store: Store, turn: Turn, asked: Iterable[WaitingInput])
     Returns:
         Whether the store has the state that they were decided on; if not, nothing was kept.
     """
-    kept = await store.settle_inputs(
+    kept = await store.deciders.settle_inputs(
         turn.instance_id, turn.receipts, turn.observations, stamp=turn.stamp
     )
     if kept is None:

@@ -135,7 +135,7 @@ class InputLoader:
         """Bring instances into memory; return those that moved on while they were read."""
         ids = [one.instance_id for one in batch]
         await self._executions.taken.check(self._store, ids)
-        lives = await self._store.read_lives(ids)
+        lives = await self._store.deciders.read_lives(ids)
         found = zip(batch, lives, strict=True)
         again: list[Awaited] = []
         absent: list[Awaited] = []
@@ -281,7 +281,7 @@ class InputLoader:
         ids = [late.input_id for late in given if late.input_id]
         try:
             check_decider(one.decider.name, one.instance_id, row.kind, row.name)
-            known = await self._store.read_receipts(one.instance_id, ids) if ids else {}
+            known = await self._store.deciders.read_receipts(one.instance_id, ids) if ids else {}
             decided = {input_id for input_id, outcome in known.items() if outcome is not None}
             seen = [
                 NewObservation(late.tag, late.data, "completed", None, late.input_id)
@@ -289,7 +289,7 @@ class InputLoader:
                 if late.input_id not in decided
             ]
             if one.decider.observes_inputs and seen:
-                await self._store.settle_inputs(one.instance_id, (), seen)
+                await self._store.deciders.settle_inputs(one.instance_id, (), seen)
         except Exception as error:
             for asked in inputs:
                 asked.fail(error)

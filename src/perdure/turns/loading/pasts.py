@@ -80,7 +80,7 @@ async def _read_snapshots(
     asked = [(one.key, one.decider) for one in wanted if one.decider is not None]
     if not asked:
         return {}
-    found = await store.read_snapshots([key for key, _ in asked])
+    found = await store.deciders.read_snapshots([key for key, _ in asked])
     return {
         key: snapshot
         for (key, decider), snapshot in zip(asked, found, strict=True)

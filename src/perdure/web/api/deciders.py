@@ -179,7 +179,9 @@ async def list_observations(ask: CheckedRequest[ObservationsQuery, None]) -> Obs
     size = min(ask.query.limit, ask.site.settings.limits.page)
     stored_id = stored_id_of(ask.path["decider"], ask.path["instance_id"])
     after = check_count("after", ask.query.after, least=0)
-    found = await ask.client._core.store.read_observations(stored_id, after=after, limit=size + 1)
+    found = await ask.client._core.store.deciders.read_observations(
+        stored_id, after=after, limit=size + 1
+    )
     shown = [observed_of(one) for one in found[:size]]
     return ObservationList(shown, shown[-1].no if len(found) > size else None)
 
