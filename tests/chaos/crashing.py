@@ -302,7 +302,7 @@ class HandDriven(Engine):
         clock = self._core.store.clock
         assert isinstance(clock, ManualClock)
         if wake_ms is None:
-            if not any(depth.ready for depth in await self._core.store.queue_depths()):
+            if not any(depth.ready for depth in await self._core.store.admin.queue_depths()):
                 return False
             # Jobs of a session that somebody else had. When it ends is nobody's wake-up time.
             wake_ms = clock.now_ms + to_ms(OPTIONS.session_lease)

@@ -121,7 +121,7 @@ class Roaming:
 
         after = await herd.contents()
         items = await stored_items(herd.world.store, after)
-        self.secret = await herd.world.store.read_secret()
+        self.secret = await herd.world.store.admin.read_secret()
         assert await check(herd.world.store) == []
         assert effects_not_as_recorded(herd.world, after, in_time=self.in_time) == []
         for key, history in before.histories.items():

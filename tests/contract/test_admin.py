@@ -112,7 +112,7 @@ class TestInstancesInDetail:
         second = await continued(store, "i", stamp, now_ms=10)
         await continued(store, "i", second, now_ms=20)
 
-        assert await store.read_executions("i") == [
+        assert await store.admin.read_executions("i") == [
             ExecutionRow(
                 execution=1, first_at_ms=2, last_at_ms=10, events=2, last_kind=CONTINUED.kind
             ),
@@ -123,7 +123,7 @@ class TestInstancesInDetail:
                 execution=3, first_at_ms=21, last_at_ms=21, events=1, last_kind=STARTED.kind
             ),
         ]
-        [row] = await store.list_instances(EVERYTHING, limit=1)
+        [row] = await store.admin.list_instances(EVERYTHING, limit=1)
         assert row.execution == 3
 
     async def test_an_instance_without_a_turn_has_no_executions_to_tell_of(
@@ -131,8 +131,8 @@ class TestInstancesInDetail:
     ) -> None:
         await store.start([new_instance()])
 
-        assert await store.read_executions("i") == []
-        assert await store.read_executions("never") == []
+        assert await store.admin.read_executions("i") == []
+        assert await store.admin.read_executions("never") == []
 
     async def test_children_are_those_of_the_present_incarnation(self, store: Store) -> None:
         start = new_instance("parent")
@@ -145,12 +145,12 @@ class TestInstancesInDetail:
         await started(store, "stranger", parent_id="parent", parent_incarnation=7)
         await started(store, "grandchild", parent_id="a", parent_incarnation=7)
 
-        rows = await store.read_children(["never", "parent", "parent"])
+        rows = await store.admin.read_children(["never", "parent", "parent"])
 
         assert ids_of(rows) == ["a", "b"]
         assert rows[0].parent_incarnation == start.incarnation
-        assert await store.read_children(["b"]) == []
-        assert await store.read_children([]) == []
+        assert await store.admin.read_children(["b"]) == []
+        assert await store.admin.read_children([]) == []
 
     async def test_stats_count_what_is_stored(self, store: Store, clock: ManualClock) -> None:
         stamp = await begun(store)
@@ -165,7 +165,7 @@ class TestInstancesInDetail:
         await accepted(store, third)
         await store.deliver([message(), message()])
 
-        assert await store.instance_stats("i") == InstanceStats(
+        assert await store.admin.instance_stats("i") == InstanceStats(
             executions=2,
             events=2,
             event_bytes=len(STARTED.body) + 5,
@@ -179,7 +179,7 @@ class TestInstancesInDetail:
     async def test_an_instance_before_its_first_turn_has_one_execution(self, store: Store) -> None:
         await store.start([new_instance()])
 
-        stats = await store.instance_stats("i")
+        stats = await store.admin.instance_stats("i")
 
         assert stats is not None
         assert (stats.executions, stats.events, stats.event_bytes) == (1, 0, 0)
@@ -188,21 +188,21 @@ class TestInstancesInDetail:
     async def test_what_was_never_started_has_no_stats(self, store: Store) -> None:
         await store.deliver([message("unborn", if_absent="buffer")])
 
-        assert await store.instance_stats("unborn") is None
-        assert await store.instance_stats("never") is None
+        assert await store.admin.instance_stats("unborn") is None
+        assert await store.admin.instance_stats("never") is None
 
     async def test_kv_is_read_in_order_of_its_keys(self, store: Store) -> None:
         changes = tuple(KvChange(key, key.encode()) for key in ("b", "ä", "a", "B", "%"))
         await begun(store, kv=changes, now_ms=7)
 
-        everything = await store.read_kv("i")
+        everything = await store.admin.read_kv("i")
 
         assert list(everything) == ["%", "B", "a", "b", "ä"]
         assert everything["ä"] == KvRow("ä".encode(), 7)
-        assert await store.read_kv("i", "b") == {"b": KvRow(b"b", 7)}
-        assert await store.read_kv("i", "c") == {}
-        assert await store.read_kv("i", "") == {}
-        assert await store.read_kv("never") == {}
+        assert await store.admin.read_kv("i", "b") == {"b": KvRow(b"b", 7)}
+        assert await store.admin.read_kv("i", "c") == {}
+        assert await store.admin.read_kv("i", "") == {}
+        assert await store.admin.read_kv("never") == {}
 
     async def test_reports_come_in_the_order_asked(self, store: Store) -> None:
         await begun(store, "a", report=b"1", now_ms=7)
@@ -210,21 +210,21 @@ class TestInstancesInDetail:
         stamp = await begun(store, "c", report=b"1")
         await accepted(store, next_turn("c", stamp, report=b"2", now_ms=8))
 
-        assert await store.read_reports(["c", "never", "a", "b", "c"]) == [
+        assert await store.admin.read_reports(["c", "never", "a", "b", "c"]) == [
             ReportRow(2, b"2", 8),
             None,
             ReportRow(1, b"1", 7),
             None,
             ReportRow(2, b"2", 8),
         ]
-        assert await store.read_reports([]) == []
+        assert await store.admin.read_reports([]) == []
 
 
 class TestTotals:
     """How much there is in all."""
 
     async def test_an_empty_store_counts_nothing(self, store: Store) -> None:
-        assert await store.totals() == StoreTotals(
+        assert await store.admin.totals() == StoreTotals(
             instances=dict.fromkeys(map(str, Status), 0),
             executions=0,
             events=0,
@@ -239,7 +239,7 @@ class TestTotals:
         await one_of_each(store)
         await started(store, "another", "third")
 
-        totals = await store.totals()
+        totals = await store.admin.totals()
 
         assert totals.instances == {
             **dict.fromkeys(map(str, Status), 1),
@@ -254,7 +254,7 @@ class TestTotals:
         await begun(store, "i", jobs=jobs, timers=(timer(4, clock()), timer(5, clock())))
         await store.deliver([message("i"), message("unborn", if_absent="buffer")])
 
-        totals = await store.totals()
+        totals = await store.admin.totals()
 
         assert totals.instances["running"] == 3
         assert (totals.executions, totals.events) == (4, 5)
@@ -262,10 +262,10 @@ class TestTotals:
         assert (totals.jobs, totals.dead_jobs, totals.unborn) == (2, 1, 1)
 
     async def test_every_definition_is_known_by_its_number(self, store: Store) -> None:
-        assert await store.definitions() == {}
+        assert await store.admin.definitions() == {}
         orchestration, gpu = await store.intern([ORCHESTRATION, GPU])
 
-        assert await store.definitions() == {orchestration: ORCHESTRATION, gpu: GPU}
+        assert await store.admin.definitions() == {orchestration: ORCHESTRATION, gpu: GPU}
 
 
 class TestHeldLeases:
@@ -279,7 +279,7 @@ class TestHeldLeases:
         await claim(store, "w2", limit=1)
         await claim_jobs(store, "w1", queues=(QUEUE, GPU))
 
-        held = await store.count_leases([worker("w1"), worker("w2")])
+        held = await store.admin.count_leases([worker("w1"), worker("w2")])
 
         assert held.is_whole
         assert set(held.counts) == {
@@ -297,9 +297,9 @@ class TestHeldLeases:
         await store.start([new_instance("of another")])
         await claim(store, "w2")
 
-        assert (await store.count_leases([worker("w1")])).counts == ()
+        assert (await store.admin.count_leases([worker("w1")])).counts == ()
         clock.advance(LEASE)
-        assert (await store.count_leases([worker("w2")])).counts == ()
+        assert (await store.admin.count_leases([worker("w2")])).counts == ()
 
     async def test_jobs_of_sessions_count_for_their_worker(
         self, store: Store, clock: ManualClock
@@ -307,7 +307,7 @@ class TestHeldLeases:
         await begun(store, jobs=(job(2, session="s"), job(3, session="s"), job(4)))
         await claim_jobs(store, "w1", sessions=SessionClaim("w1", LEASE_MS, (), 1))
 
-        held = await store.count_leases([worker("w1"), worker("w2")])
+        held = await store.admin.count_leases([worker("w1"), worker("w2")])
 
         assert held.counts == (LeaseCount("w1", QUEUE, 3),)
 
@@ -317,10 +317,10 @@ class TestHeldLeases:
         monkeypatch.setattr(worker_rows, "LEASES_LOOKED_AT", 2)
         await begun(store, jobs=(job(2), job(3), job(4)))
         await claim_jobs(store, "w1", limit=2)
-        two = await store.count_leases([worker("w1")])
+        two = await store.admin.count_leases([worker("w1")])
         await claim_jobs(store, "w1")
 
-        three = await store.count_leases([worker("w1")])
+        three = await store.admin.count_leases([worker("w1")])
 
         assert (two.counts, two.is_whole) == ((LeaseCount("w1", QUEUE, 2),), True)
         assert not three.is_whole
@@ -345,7 +345,7 @@ class TestQueueDepths:
         await begun(store)
         await store.deliver([message("unborn", if_absent="buffer")])
 
-        assert await store.queue_depths() == []
+        assert await store.admin.queue_depths() == []
 
     async def test_turns_wait_ready_later_or_leased(self, store: Store, clock: ManualClock) -> None:
         now = clock()
@@ -356,11 +356,11 @@ class TestQueueDepths:
         await store.start([new_instance("ready too")])
         await begun(store, "later", timers=(timer(2, now + 9_000),), next_due_ms=now + 9_000)
 
-        assert await store.queue_depths() == [
+        assert await store.admin.queue_depths() == [
             QueueDepth(definition=ORCHESTRATION, ready=2, later=1, leased=1, oldest_ready_ms=now)
         ]
         clock.advance(LEASE)
-        assert await store.queue_depths() == [
+        assert await store.admin.queue_depths() == [
             QueueDepth(definition=ORCHESTRATION, ready=4, later=0, leased=0, oldest_ready_ms=now)
         ]
 
@@ -371,12 +371,12 @@ class TestQueueDepths:
         back = JobEnd(key=second.key, token=second.token, retry_at_ms=now + 5_000)
         await store.end_jobs([back])
 
-        assert await store.queue_depths() == [
+        assert await store.admin.queue_depths() == [
             QueueDepth(definition=QUEUE, ready=1, later=1, leased=1, oldest_ready_ms=now),
             QueueDepth(definition=GPU, ready=1, later=0, leased=0, oldest_ready_ms=now),
         ]
         clock.advance(LEASE)
-        plain, _ = await store.queue_depths()
+        plain, _ = await store.admin.queue_depths()
         assert (plain.ready, plain.later, plain.leased) == (3, 0, 0)
         assert first.attempt == 1
 
@@ -391,7 +391,7 @@ class TestJobsInDetail:
         clock.advance(SECOND)
         await store.beat_jobs([JobBeat(second.key, second.token, None, b"50")])
 
-        assert await store.read_progress("i") == [
+        assert await store.admin.read_progress("i") == [
             RunningJob(
                 key=first.key, queue=QUEUE, attempt=1, worker_id="w7", progress=None, beat_ms=None
             ),
@@ -404,25 +404,25 @@ class TestJobsInDetail:
                 beat_ms=clock(),
             ),
         ]
-        assert await store.read_progress("never") == []
+        assert await store.admin.read_progress("never") == []
 
     async def test_sessions_tell_their_owners(self, store: Store, clock: ManualClock) -> None:
         await begun(store, jobs=(job(2, session="s2"), job(3, session="s1")))
         await claim_session(store, "home")
 
-        assert await store.read_sessions() == [
+        assert await store.admin.read_sessions() == [
             SessionRow("s1", "home", clock() + LEASE_MS, clock()),
             SessionRow("s2", "home", clock() + LEASE_MS, clock()),
         ]
 
     async def test_a_store_without_sessions_has_none(self, store: Store) -> None:
-        assert await store.read_sessions() == []
+        assert await store.admin.read_sessions() == []
 
     async def test_a_dead_job_is_kept_whole(self, store: Store, clock: ManualClock) -> None:
         created_ms = clock()
         key = await dead(store)
 
-        [job] = await store.read_dead_jobs(limit=10)
+        [job] = await store.admin.read_dead_jobs(limit=10)
 
         assert job == DeadJob(
             key=key,
@@ -441,17 +441,17 @@ class TestJobsInDetail:
         keys = {await dead(store, name) for name in ("a", "b", "c", "d", "e")}
         read: list[JobKey] = []
         after: JobKey | None = None
-        while page := await store.read_dead_jobs(limit=2, after=after):
+        while page := await store.admin.read_dead_jobs(limit=2, after=after):
             assert len(page) <= 2
             read += [job.key for job in page]
             after = page[-1].key
 
         assert len(read) == 5
         assert set(read) == keys
-        everything = await store.read_dead_jobs(limit=2**70)
+        everything = await store.admin.read_dead_jobs(limit=2**70)
         assert [job.key for job in everything] == read
-        assert await store.read_dead_jobs(limit=0) == []
-        assert await store.read_dead_jobs(limit=-1) == []
+        assert await store.admin.read_dead_jobs(limit=0) == []
+        assert await store.admin.read_dead_jobs(limit=-1) == []
         assert len(everything) <= PAGE_MAX
 
 
@@ -459,8 +459,8 @@ class TestSecret:
     """What tokens are signed with."""
 
     async def test_a_store_has_one_secret_of_32_bytes(self, store: Store) -> None:
-        secret = await store.read_secret()
+        secret = await store.admin.read_secret()
 
         assert len(secret) == 32
         assert len(set(secret)) > 8
-        assert await store.read_secret() == secret
+        assert await store.admin.read_secret() == secret

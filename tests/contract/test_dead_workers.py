@@ -136,7 +136,9 @@ class TestDeadWorkers:
 
         claimed = await claim_bound(store, "w2")
         assert {(one.key.seq, one.lost) for one in claimed} == {(2, 1), (3, 0)}
-        assert [(row.session, row.owner) for row in await store.read_sessions()] == [("s", "w2")]
+        assert [(row.session, row.owner) for row in await store.admin.read_sessions()] == [
+            ("s", "w2")
+        ]
 
     async def test_sessions_stay_for_the_next_process_of_a_lasting_name(
         self, store: Store, clock: ManualClock

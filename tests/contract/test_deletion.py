@@ -40,8 +40,8 @@ REFUSED = TurnReceipt(TurnStatus.REFUSED)
 
 
 async def is_empty(store: Store) -> bool:
-    """Return whether nothing is left but definitions."""
-    return await store.totals() == StoreTotals(
+    """Tell whether nothing is left but definitions."""
+    return await store.admin.totals() == StoreTotals(
         instances=dict.fromkeys(map(str, Status), 0),
         executions=0,
         events=0,
@@ -72,13 +72,13 @@ class TestDeletion:
         [claimed] = await claim(store)
         await accepted(store, turn_of(claimed, outcome=outcome()))
 
-        counts = await store.delete([("i", stamp.incarnation)])
+        counts = await store.admin.delete([("i", stamp.incarnation)])
 
         assert counts == DeletedCounts(instances=1, executions=1, events=2)
         assert await is_empty(store)
         assert await store.read_instances(["i"]) == [None]
-        assert await store.read_kv("i") == {}
-        assert await store.read_reports(["i"]) == [None]
+        assert await store.admin.read_kv("i") == {}
+        assert await store.admin.read_reports(["i"]) == [None]
         assert await store.read_histories([ExecutionKey("i", stamp.incarnation, 1)]) == [[]]
 
     async def test_a_running_instance_goes_only_by_force(
@@ -89,9 +89,9 @@ class TestDeletion:
         done = await ended(store, "done")
         both = [("done", done), ("i", stamp.incarnation)]
 
-        assert await store.delete(both) is None
+        assert await store.admin.delete(both) is None
         assert len([row for row in await store.read_instances(["i", "done"]) if row]) == 2
-        counts = await store.delete(both, force=True)
+        counts = await store.admin.delete(both, force=True)
 
         assert counts == DeletedCounts(instances=2, executions=2, events=3, messages=2, jobs=2)
         assert await is_empty(store)
@@ -102,8 +102,8 @@ class TestDeletion:
         stamp = await begun(store)
         await store.hold([Hold("i", stamp, 0, status, "*", "why")])
 
-        assert await store.delete([("i", stamp.incarnation)]) is None
-        assert await store.delete([("i", stamp.incarnation)], force=True) is not None
+        assert await store.admin.delete([("i", stamp.incarnation)]) is None
+        assert await store.admin.delete([("i", stamp.incarnation)], force=True) is not None
 
         assert await is_empty(store)
 
@@ -111,7 +111,7 @@ class TestDeletion:
         stamp = await begun(store)
         await continued(store, "i", await continued(store, "i", stamp))
 
-        counts = await store.delete([("i", stamp.incarnation)], force=True)
+        counts = await store.admin.delete([("i", stamp.incarnation)], force=True)
 
         assert counts == DeletedCounts(instances=1, executions=3, events=5)
         assert await is_empty(store)
@@ -119,10 +119,10 @@ class TestDeletion:
     async def test_dead_jobs_go_too(self, store: Store) -> None:
         key = await dead(store)
 
-        await store.delete([("i", key.incarnation)], force=True)
+        await store.admin.delete([("i", key.incarnation)], force=True)
 
-        assert await store.read_dead_jobs(limit=9) == []
-        assert await store.retry_dead_jobs([key]) == [False]
+        assert await store.admin.read_dead_jobs(limit=9) == []
+        assert await store.admin.retry_dead_jobs([key]) == [False]
 
     async def test_the_rows_of_others_stay(self, store: Store, clock: ManualClock) -> None:
         everything = {
@@ -135,13 +135,13 @@ class TestDeletion:
         gone = await begun(store, "gone", **everything)
         await store.deliver([message("kept", message_id="m"), message("gone", message_id="m")])
 
-        await store.delete([("gone", gone.incarnation)], force=True)
+        await store.admin.delete([("gone", gone.incarnation)], force=True)
 
         assert len(await store.read_inbox("kept")) == 2
         assert len(await store.read_jobs("kept")) == 1
-        assert list(await store.read_kv("kept")) == ["k"]
-        assert await store.read_reports(["kept"]) != [None]
-        assert len(await store.read_executions("kept")) == 1
+        assert list(await store.admin.read_kv("kept")) == ["k"]
+        assert await store.admin.read_reports(["kept"]) != [None]
+        assert len(await store.admin.read_executions("kept")) == 1
         assert await store.deliver([message("kept", message_id="m")]) == [DeliveryStatus.DUPLICATE]
         live = await store.read_live("kept")
         assert live is not None
@@ -150,10 +150,12 @@ class TestDeletion:
     async def test_a_parent_does_not_go_without_its_children(self, store: Store) -> None:
         parent, child = await family(store)
 
-        assert await store.delete([("parent", parent)], force=True) is None
-        assert await store.delete([("parent", parent), ("child", child + 1)], force=True) is None
-        assert (await store.totals()).instances["running"] == 2
-        counts = await store.delete([("child", child), ("parent", parent)], force=True)
+        assert await store.admin.delete([("parent", parent)], force=True) is None
+        assert (
+            await store.admin.delete([("parent", parent), ("child", child + 1)], force=True) is None
+        )
+        assert (await store.admin.totals()).instances["running"] == 2
+        counts = await store.admin.delete([("child", child), ("parent", parent)], force=True)
 
         assert counts is not None
         assert counts.instances == 2
@@ -167,25 +169,25 @@ class TestDeletion:
         turn = next_turn("parent", stamp, children=(ChildStart(late, message("parent")),))
         await accepted(store, turn)
 
-        assert await store.delete([("parent", parent), ("child", child)], force=True) is None
+        assert await store.admin.delete([("parent", parent), ("child", child)], force=True) is None
 
-        assert (await store.totals()).instances["running"] == 3
+        assert (await store.admin.totals()).instances["running"] == 3
 
     async def test_children_of_an_earlier_incarnation_do_not_count(self, store: Store) -> None:
         stamp = await begun(store)
         stray = new_instance("stray", parent_id="i", parent_incarnation=stamp.incarnation + 1)
         await store.start([stray])
 
-        assert await store.delete([("i", stamp.incarnation)], force=True) is not None
+        assert await store.admin.delete([("i", stamp.incarnation)], force=True) is not None
 
     async def test_only_the_present_incarnation_is_deleted(self, store: Store) -> None:
         old = await ended(store)
         fresh = new_instance(replaces=old)
         await store.start([fresh])
 
-        assert await store.delete([("i", old)], force=True) is None
-        assert await store.delete([("i", old), ("i", fresh.incarnation)], force=True) is None
-        assert await store.delete([("never", 1)], force=True) is None
+        assert await store.admin.delete([("i", old)], force=True) is None
+        assert await store.admin.delete([("i", old), ("i", fresh.incarnation)], force=True) is None
+        assert await store.admin.delete([("never", 1)], force=True) is None
 
         [row] = await store.read_instances(["i"])
         assert row is not None
@@ -194,8 +196,8 @@ class TestDeletion:
     async def test_nothing_to_delete_is_nothing_deleted(self, store: Store) -> None:
         done = await ended(store)
 
-        assert await store.delete([]) == DeletedCounts()
-        counts = await store.delete([("i", done), ("i", done)])
+        assert await store.admin.delete([]) == DeletedCounts()
+        counts = await store.admin.delete([("i", done), ("i", done)])
 
         assert counts == DeletedCounts(instances=1, executions=1, events=2)
 
@@ -204,16 +206,16 @@ class TestDeletion:
     ) -> None:
         await store.deliver([message("unborn", if_absent="buffer")])
 
-        assert await store.delete([("unborn", 0)], force=True) is None
+        assert await store.admin.delete([("unborn", 0)], force=True) is None
 
         assert len(await store.read_inbox("unborn")) == 1
 
     async def test_a_value_that_cannot_be_stored_is_refused(self, store: Store) -> None:
         for bad in ("nul\0", "\ud800"):
             with pytest.raises(RowError):
-                await store.delete([(bad, 1)])
+                await store.admin.delete([(bad, 1)])
         with pytest.raises(RowError):
-            await store.prune("\ud800", keep_last=1)
+            await store.admin.prune("\ud800", keep_last=1)
 
 
 class TestWorkOnDeletedInstances:
@@ -223,7 +225,7 @@ class TestWorkOnDeletedInstances:
         await begun(store)
         await store.deliver([message()])
         [claimed] = await claim(store)
-        await store.delete([("i", claimed.stamp.incarnation)], force=True)
+        await store.admin.delete([("i", claimed.stamp.incarnation)], force=True)
         turn = turn_of(
             claimed, jobs=(job(3),), kv=(KvChange("k", b"1"),), report=b"1", outcome=None
         )
@@ -232,13 +234,13 @@ class TestWorkOnDeletedInstances:
         assert await store.commit([turn]) == [REFUSED]
 
         assert await is_empty(store)
-        assert await store.read_kv("i") == {}
-        assert await store.read_reports(["i"]) == [None]
+        assert await store.admin.read_kv("i") == {}
+        assert await store.admin.read_reports(["i"]) == [None]
 
     async def test_a_claimed_first_turn_is_refused(self, store: Store) -> None:
         await store.start([new_instance()])
         [claimed] = await claim(store)
-        await store.delete([("i", claimed.stamp.incarnation)], force=True)
+        await store.admin.delete([("i", claimed.stamp.incarnation)], force=True)
 
         assert await store.commit([turn_of(claimed)]) == [REFUSED]
 
@@ -247,7 +249,7 @@ class TestWorkOnDeletedInstances:
     @pytest.mark.parametrize("seize", [False, True], ids=["hot", "termination"])
     async def test_the_short_way_is_refused(self, store: Store, seize: bool) -> None:
         stamp = await begun(store)
-        await store.delete([("i", stamp.incarnation)], force=True)
+        await store.admin.delete([("i", stamp.incarnation)], force=True)
         events = (Body("x", b""),)
 
         [receipt] = await store.commit([next_turn("i", stamp, events=events, seize=seize)])
@@ -260,7 +262,7 @@ class TestWorkOnDeletedInstances:
 
     async def test_a_turn_of_a_deleted_instance_starts_no_children(self, store: Store) -> None:
         stamp = await begun(store)
-        await store.delete([("i", stamp.incarnation)], force=True)
+        await store.admin.delete([("i", stamp.incarnation)], force=True)
         child = new_instance("child", parent_id="i", parent_incarnation=stamp.incarnation)
         turn = next_turn(
             "i",
@@ -277,11 +279,11 @@ class TestWorkOnDeletedInstances:
         stamp = await begun(store, jobs=(job(),))
         [claimed] = await claim_jobs(store)
         lease = JobLease(claimed.key, claimed.token)
-        await store.delete([("i", stamp.incarnation)], force=True)
+        await store.admin.delete([("i", stamp.incarnation)], force=True)
 
         assert await store.renew([], [lease], lease_ms=LEASE_MS) == ([], [lease])
         assert await store.end_jobs([result_of(claimed.key, claimed.token)]) == [False]
-        assert not await store.end_job_by_hand(claimed.key, "activity_completed", b"")
+        assert not await store.admin.end_job_by_hand(claimed.key, "activity_completed", b"")
         [receipt] = await store.commit(
             [next_turn("i", stamp, job_ends=(result_of(claimed.key, claimed.token),))]
         )
@@ -293,7 +295,7 @@ class TestWorkOnDeletedInstances:
         await store.start([new_instance()])
         [claimed] = await claim(store)
         lease = TurnLease("i", claimed.lease)
-        await store.delete([("i", claimed.stamp.incarnation)], force=True)
+        await store.admin.delete([("i", claimed.stamp.incarnation)], force=True)
 
         assert await store.renew([lease], [], lease_ms=LEASE_MS) == ([lease], [])
         await store.release_turns([lease])
@@ -305,7 +307,7 @@ class TestWorkOnDeletedInstances:
 
     async def test_a_message_for_it_has_no_addressee(self, store: Store) -> None:
         stamp = await begun(store)
-        await store.delete([("i", stamp.incarnation)], force=True)
+        await store.admin.delete([("i", stamp.incarnation)], force=True)
 
         statuses = await store.deliver(
             [
@@ -322,7 +324,7 @@ class TestWorkOnDeletedInstances:
     async def test_its_id_is_free_again(self, store: Store) -> None:
         stamp = await begun(store)
         await store.deliver([message(message_id="m")])
-        await store.delete([("i", stamp.incarnation)], force=True)
+        await store.admin.delete([("i", stamp.incarnation)], force=True)
 
         fresh = await begun(store)
 

@@ -153,7 +153,7 @@ class TestFeed:
         gone = await fed(store, "order:2", "b", "c")
         end = await store.feed.feed_end()
 
-        await store.delete([("order:2", gone)], force=True)
+        await store.admin.delete([("order:2", gone)], force=True)
 
         assert await tags_of(store) == ["a"]
         _, upto = await store.feed.read_feed(after=0, limit=9)
@@ -204,15 +204,15 @@ class TestFeed:
         await accepted(store, turn)
         await fed(store, "order:2", "other")
 
-        await store.prune("order:1", keep_last=1)
+        await store.admin.prune("order:1", keep_last=1)
 
         assert await tags_of(store) == ["second", "other"]
-        assert (await store.totals()).fed_events == 2
+        assert (await store.admin.totals()).fed_events == 2
 
     async def test_how_many_events_are_fed_is_counted(self, store: Store) -> None:
         await fed(store, "order:1", "a", "b")
 
-        assert (await store.totals()).fed_events == 2
+        assert (await store.admin.totals()).fed_events == 2
 
 
 class TestReaders:

@@ -129,7 +129,7 @@ class TestFenceByCommit:
         await store.deliver([message()])
         [read] = await store.read_inbox("i")
 
-        assert await store.drop_message("i", read.no)
+        assert await store.admin.drop_message("i", read.no)
 
         turn = next_turn("i", stamp, consumed=(read.no,), seen_no=read.no, events=(SCHEDULED,))
         assert await store.commit([turn]) == [REFUSED]

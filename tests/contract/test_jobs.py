@@ -65,7 +65,7 @@ class TestDeadJobs:
 
         assert await store.read_jobs("i") == []
         assert [m.body for m in await store.read_inbox("i")] == [b"gave up"]
-        assert await store.read_dead_jobs(limit=9) == [
+        assert await store.admin.read_dead_jobs(limit=9) == [
             DeadJob(
                 key=second.key,
                 queue=QUEUE,
@@ -99,7 +99,7 @@ class TestDeadJobs:
 
         assert await store.end_jobs([_death(late)]) == [False]
 
-        assert await store.read_dead_jobs(limit=9) == []
+        assert await store.admin.read_dead_jobs(limit=9) == []
 
     async def test_a_job_that_dies_in_the_turn_of_its_owner_is_kept(self, store: Store) -> None:
         start = new_instance()
@@ -113,7 +113,7 @@ class TestDeadJobs:
             next_turn("i", turn.next_stamp, job_ends=(end,), outcome=outcome()),
         )
 
-        assert [dead.key for dead in await store.read_dead_jobs(limit=9)] == [key]
+        assert [dead.key for dead in await store.admin.read_dead_jobs(limit=9)] == [key]
         assert await store.read_jobs("i") == []
 
     async def test_a_refused_turn_that_brings_a_death_tells_of_it_once(self, store: Store) -> None:
@@ -127,20 +127,20 @@ class TestDeadJobs:
         await store.commit([refused])
         await store.commit([refused])
 
-        assert len(await store.read_dead_jobs(limit=9)) == 1
+        assert len(await store.admin.read_dead_jobs(limit=9)) == 1
         assert len(await store.read_inbox("i")) == 1
 
     async def test_a_dead_job_that_is_tried_again_may_die_again(self, store: Store) -> None:
         await begun(store, jobs=(job(2, session="s"),))
         await store.end_jobs([_death((await claim_bound(store))[0])])
-        [dead] = await store.read_dead_jobs(limit=9)
+        [dead] = await store.admin.read_dead_jobs(limit=9)
 
-        assert await store.retry_dead_jobs([dead.key]) == [True]
+        assert await store.admin.retry_dead_jobs([dead.key]) == [True]
         [again] = await claim_bound(store)
         await store.end_jobs([_death(again)])
 
         assert (again.attempt, again.session) == (1, "s")
-        assert [one.key for one in await store.read_dead_jobs(limit=9)] == [dead.key]
+        assert [one.key for one in await store.admin.read_dead_jobs(limit=9)] == [dead.key]
 
     async def test_a_job_that_a_turn_buries_is_kept_and_its_late_end_is_refused(
         self, store: Store, clock: ManualClock
@@ -159,7 +159,7 @@ class TestDeadJobs:
         assert await store.end_jobs([result_of(running.key, running.token)]) == [False]
         assert await store.read_jobs("i") == []
         assert await store.read_inbox("i") == []
-        [dead] = await store.read_dead_jobs(limit=9)
+        [dead] = await store.admin.read_dead_jobs(limit=9)
         assert (dead.key, dead.input, dead.attempts) == (running.key, b"\0in", 2)
         assert dead.failures == JobFailures(2, (once, LATE))
         assert dead.died_ms == clock()
@@ -172,11 +172,11 @@ class TestDeadJobs:
         await accepted(store, next_turn("i", stamp, jobs_buried=buried))
 
         assert await store.read_jobs("i") == []
-        [dead] = await store.read_dead_jobs(limit=9)
+        [dead] = await store.admin.read_dead_jobs(limit=9)
         assert (dead.key.seq, dead.queue, dead.attempts) == (2, QUEUE, 0)
         assert (dead.input, dead.policy) == (b"\0in", b'{"max_attempts":7}')
         assert dead.failures == JobFailures(1, (LATE,))
-        assert await store.retry_dead_jobs([dead.key]) == [True]
+        assert await store.admin.retry_dead_jobs([dead.key]) == [True]
         [again] = await claim_bound(store)
         assert (again.key, again.session, again.is_rerun) == (dead.key, "s", True)
 
@@ -187,7 +187,7 @@ class TestDeadJobs:
         turn = next_turn("i", stamp, jobs_gone=(2,), jobs_buried=buried, outcome=outcome())
         await accepted(store, turn)
 
-        assert [dead.key.seq for dead in await store.read_dead_jobs(limit=9)] == [2, 4]
+        assert [dead.key.seq for dead in await store.admin.read_dead_jobs(limit=9)] == [2, 4]
         assert await store.read_jobs("i") == []
 
     async def test_a_job_that_has_ended_is_not_buried(self, store: Store) -> None:
@@ -201,7 +201,7 @@ class TestDeadJobs:
         turn = next_turn("i", stamp, job_ends=(end,), jobs_gone=(2, 3), jobs_buried=buried)
         await accepted(store, turn)
 
-        assert await store.read_dead_jobs(limit=9) == []
+        assert await store.admin.read_dead_jobs(limit=9) == []
         assert await store.read_jobs("i") == []
 
     async def test_a_job_of_an_earlier_turn_of_its_transaction_is_buried(
@@ -215,7 +215,7 @@ class TestDeadJobs:
         receipts = await store.commit([first, second])
 
         assert [receipt.status for receipt in receipts] == [TurnStatus.ACCEPTED] * 2
-        assert [dead.key.seq for dead in await store.read_dead_jobs(limit=9)] == [2, 3]
+        assert [dead.key.seq for dead in await store.admin.read_dead_jobs(limit=9)] == [2, 3]
         assert await store.read_jobs("i") == []
 
     async def test_a_refused_turn_buries_nothing(self, store: Store) -> None:
@@ -225,32 +225,32 @@ class TestDeadJobs:
 
         await store.commit([refused])
 
-        assert await store.read_dead_jobs(limit=9) == []
+        assert await store.admin.read_dead_jobs(limit=9) == []
         assert len(await store.read_jobs("i")) == 1
 
     async def test_a_turn_that_is_sent_again_buries_once(self, store: Store) -> None:
         stamp = await begun(store, jobs=(job(2),))
         turn = next_turn("i", stamp, jobs_gone=(2,), jobs_buried=(BuriedJob(2, QUEUE, LATE),))
         await accepted(store, turn)
-        [dead] = await store.read_dead_jobs(limit=9)
-        await store.retry_dead_jobs([dead.key])
+        [dead] = await store.admin.read_dead_jobs(limit=9)
+        await store.admin.retry_dead_jobs([dead.key])
 
         await accepted(store, turn)
 
-        assert await store.read_dead_jobs(limit=9) == []
+        assert await store.admin.read_dead_jobs(limit=9) == []
         assert [one.is_rerun for one in await store.read_jobs("i")] == [True]
 
     async def test_dead_jobs_go_with_an_instance_that_is_replaced(self, store: Store) -> None:
         stamp = await begun(store, jobs=(job(2), job(3)))
         first, second = await claim_jobs(store)
         await store.end_jobs([_death(first), _death(second)])
-        await store.retry_dead_jobs([first.key])
+        await store.admin.retry_dead_jobs([first.key])
         await accepted(store, next_turn("i", stamp, outcome=outcome()))
         await ended(store, "other")
 
         await store.start([new_instance(replaces=stamp.incarnation)])
 
-        assert await store.read_dead_jobs(limit=9) == []
+        assert await store.admin.read_dead_jobs(limit=9) == []
         assert await store.read_jobs("i") == []
 
 
@@ -268,7 +268,7 @@ class TestHeartbeats:
             ]
         )
 
-        [progress] = await store.read_progress("i")
+        [progress] = await store.admin.read_progress("i")
         assert (progress.progress, progress.beat_ms) == (b"0.5", clock())
         clock.advance(LEASE)
         [second] = await claim_jobs(store, "w2")
@@ -306,7 +306,7 @@ class TestHeartbeats:
         )
 
         assert again.details is None
-        assert {job.progress for job in await store.read_progress("i")} <= {None}
+        assert {job.progress for job in await store.admin.read_progress("i")} <= {None}
         await store.beat_jobs([])
 
 

@@ -44,7 +44,7 @@ class TestValues:
             ),
         )
 
-        assert await store.read_kv("i") == {"b": KvRow(b'"new"', 99), "c": KvRow(b"3", 2)}
+        assert await store.admin.read_kv("i") == {"b": KvRow(b'"new"', 99), "c": KvRow(b"3", 2)}
 
     async def test_values_of_instances_are_apart(self, store: Store) -> None:
         await begun(store, "a", kv=(KvChange("k", b"1"),))
@@ -54,15 +54,15 @@ class TestValues:
         assert live is not None
         await accepted(store, next_turn("a", live.stamp, kv=(KvChange("k", None),)))
 
-        assert await store.read_kv("a") == {}
-        assert await store.read_kv("b") == {"k": KvRow(b"2", 2)}
+        assert await store.admin.read_kv("a") == {}
+        assert await store.admin.read_kv("b") == {"k": KvRow(b"2", 2)}
 
     async def test_values_stay_when_the_instance_ends(self, store: Store) -> None:
         stamp = await begun(store, kv=(KvChange("a", b"1"),))
 
         await accepted(store, next_turn("i", stamp, kv=(KvChange("b", b"2"),), outcome=outcome()))
 
-        assert await store.read_kv("i") == {"a": KvRow(b"1", 2), "b": KvRow(b"2", 3)}
+        assert await store.admin.read_kv("i") == {"a": KvRow(b"1", 2), "b": KvRow(b"2", 3)}
 
     async def test_values_stay_when_the_instance_continues_as_new(self, store: Store) -> None:
         stamp = await begun(store, kv=(KvChange("a", b"1"),))
@@ -78,7 +78,7 @@ class TestValues:
             ),
         )
 
-        assert list(await store.read_kv("i")) == ["a", "b"]
+        assert list(await store.admin.read_kv("i")) == ["a", "b"]
 
     async def test_values_go_when_the_instance_is_replaced(self, store: Store) -> None:
         start = new_instance()
@@ -92,8 +92,8 @@ class TestValues:
             first_turn(new_instance(replaces=start.incarnation), kv=(KvChange("b", b"2"),)),
         )
 
-        assert await store.read_kv("i") == {"b": KvRow(b"2", 2)}
-        assert await store.read_reports(["i"]) == [None]
+        assert await store.admin.read_kv("i") == {"b": KvRow(b"2", 2)}
+        assert await store.admin.read_reports(["i"]) == [None]
 
     async def test_a_refused_turn_leaves_no_value(self, store: Store) -> None:
         stamp = await begun(store)
@@ -102,8 +102,8 @@ class TestValues:
         turn = next_turn("i", late, kv=(KvChange("a", b"1"),), report=b"1")
 
         assert await store.commit([turn]) == [REFUSED]
-        assert await store.read_kv("i") == {}
-        assert await store.read_reports(["i"]) == [None]
+        assert await store.admin.read_kv("i") == {}
+        assert await store.admin.read_reports(["i"]) == [None]
 
     async def test_keys_and_values_survive_as_they_are(self, store: Store) -> None:
         keys = ["", "a b", "'; DROP TABLE kv; --", "%_\\", "Ä\N{PILE OF POO}", "x" * 200]
@@ -111,7 +111,7 @@ class TestValues:
 
         await begun(store, kv=changes)
 
-        stored = await store.read_kv("i")
+        stored = await store.admin.read_kv("i")
         assert {key: row.value for key, row in stored.items()} == dict(changes)
 
 
@@ -122,13 +122,13 @@ class TestReports:
         self, store: Store, clock: ManualClock
     ) -> None:
         stamp = await begun(store, report=b'"a"')
-        assert await store.read_reports(["i"]) == [ReportRow(1, b'"a"', 2)]
+        assert await store.admin.read_reports(["i"]) == [ReportRow(1, b'"a"', 2)]
 
         clock.advance(timedelta(seconds=1))
         await accepted(store, next_turn("i", stamp))
         await accepted(store, next_turn("i", await latest(store), report=b'"b"', now_ms=77))
 
-        assert await store.read_reports(["i"]) == [ReportRow(2, b'"b"', 77)]
+        assert await store.admin.read_reports(["i"]) == [ReportRow(2, b'"b"', 77)]
 
     async def test_a_turn_sent_again_does_not_report_twice(self, store: Store) -> None:
         stamp = await begun(store)
@@ -137,7 +137,7 @@ class TestReports:
         await accepted(store, turn)
         await accepted(store, turn)
 
-        assert await store.read_reports(["i"]) == [ReportRow(1, b"1", 3)]
+        assert await store.admin.read_reports(["i"]) == [ReportRow(1, b"1", 3)]
 
     async def test_two_turns_of_one_transaction_raise_the_version_by_two(
         self, store: Store
@@ -148,7 +148,7 @@ class TestReports:
         receipts = await store.commit([first, next_turn("i", first.next_stamp, report=b"2")])
 
         assert [receipt.status for receipt in receipts] == ["accepted", "accepted"]
-        assert await store.read_reports(["i"]) == [ReportRow(2, b"2", 3)]
+        assert await store.admin.read_reports(["i"]) == [ReportRow(2, b"2", 3)]
 
     async def test_a_report_stays_across_executions_and_after_the_end(self, store: Store) -> None:
         stamp = await begun(store, report=b"1")
@@ -156,11 +156,11 @@ class TestReports:
         [claimed] = await claim(store)
         await accepted(store, turn_of(claimed, report=b"2", outcome=outcome()))
 
-        assert await store.read_reports(["i", "none"]) == [ReportRow(2, b"2", 3), None]
+        assert await store.admin.read_reports(["i", "none"]) == [ReportRow(2, b"2", 3), None]
 
     async def test_a_report_that_is_taken_back_is_a_new_version(self, store: Store) -> None:
         stamp = await begun(store, report=b"1")
 
         await accepted(store, next_turn("i", stamp, report=b"null"))
 
-        assert await store.read_reports(["i"]) == [ReportRow(2, b"null", 3)]
+        assert await store.admin.read_reports(["i"]) == [ReportRow(2, b"null", 3)]

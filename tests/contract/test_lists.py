@@ -85,8 +85,8 @@ def mark_of(row: InstanceRow) -> PageMark:
 
 async def listed(store: Store, filter: InstanceFilter = EVERYTHING) -> list[str]:
     """Return the ids of all instances of a sort, and check that they are counted right."""
-    ids = ids_of(await store.list_instances(filter, limit=PAGE_MAX))
-    assert await store.count_instances(filter) == len(ids)
+    ids = ids_of(await store.admin.list_instances(filter, limit=PAGE_MAX))
+    assert await store.admin.count_instances(filter) == len(ids)
     return ids
 
 
@@ -94,7 +94,7 @@ async def paged(store: Store, filter: InstanceFilter = EVERYTHING, *, size: int)
     """Return the ids of all pages."""
     pages: list[list[str]] = []
     after: PageMark | None = None
-    while rows := await store.list_instances(filter, limit=size, after=after):
+    while rows := await store.admin.list_instances(filter, limit=size, after=after):
         pages.append(ids_of(rows))
         after = mark_of(rows[-1])
     return pages
@@ -113,9 +113,9 @@ class TestLists:
     async def test_pages_go_on_where_the_last_one_has_ended(self, store: Store) -> None:
         await started(store, "a", "b", "c", "d", "e")
 
-        first = await store.list_page(EVERYTHING, limit=2)
-        second = await store.list_page(EVERYTHING, limit=2, after=first.next)
-        third = await store.list_page(EVERYTHING, limit=2, after=second.next)
+        first = await store.admin.list_page(EVERYTHING, limit=2)
+        second = await store.admin.list_page(EVERYTHING, limit=2, after=first.next)
+        third = await store.admin.list_page(EVERYTHING, limit=2, after=second.next)
 
         pages = [[row.instance_id for row in page.rows] for page in (first, second, third)]
         assert pages == [["e", "d"], ["c", "b"], ["a"]]
@@ -125,7 +125,7 @@ class TestLists:
         await one_of_each(store)
         names = [status.value for status in reversed(Status)]
 
-        rows = await store.list_instances(EVERYTHING, limit=10)
+        rows = await store.admin.list_instances(EVERYTHING, limit=10)
 
         assert rows == await store.read_instances(names)
 
@@ -138,14 +138,14 @@ class TestLists:
 
     async def test_pages_stay_in_place_while_instances_come_and_go(self, store: Store) -> None:
         await started(store, *(f"i{number}" for number in range(6)))
-        first = await store.list_instances(EVERYTHING, limit=2)
+        first = await store.admin.list_instances(EVERYTHING, limit=2)
         mark, last = mark_of(first[-1]), first[-1]
         await started(store, "newer", created_ms=900)
-        [next_one] = await store.list_instances(EVERYTHING, limit=1, after=mark)
+        [next_one] = await store.admin.list_instances(EVERYTHING, limit=1, after=mark)
         gone = [(row.instance_id, row.incarnation) for row in (last, next_one)]
-        assert await store.delete(gone, force=True) is not None
+        assert await store.admin.delete(gone, force=True) is not None
 
-        second = await store.list_instances(EVERYTHING, limit=2, after=mark)
+        second = await store.admin.list_instances(EVERYTHING, limit=2, after=mark)
 
         assert ids_of(first) == ["i5", "i4"]
         assert ids_of(second) == ["i2", "i1"]
@@ -154,17 +154,17 @@ class TestLists:
     async def test_a_page_of_nothing_is_empty(self, store: Store, limit: int) -> None:
         await started(store, "i")
 
-        assert await store.list_instances(EVERYTHING, limit=limit) == []
+        assert await store.admin.list_instances(EVERYTHING, limit=limit) == []
 
     async def test_a_page_has_a_largest_size(self, store: Store) -> None:
         many = [new_instance(f"i{number:03}") for number in range(PAGE_MAX + 2)]
         await store.start(many)
 
-        page = await store.list_instances(EVERYTHING, limit=2**70)
-        rest = await store.list_instances(EVERYTHING, limit=PAGE_MAX, after=mark_of(page[-1]))
+        page = await store.admin.list_instances(EVERYTHING, limit=2**70)
+        rest = await store.admin.list_instances(EVERYTHING, limit=PAGE_MAX, after=mark_of(page[-1]))
 
         assert (len(page), len(rest)) == (PAGE_MAX, 2)
-        assert await store.count_instances(EVERYTHING) == PAGE_MAX + 2
+        assert await store.admin.count_instances(EVERYTHING) == PAGE_MAX + 2
 
     async def test_an_empty_store_has_nothing_to_list(self, store: Store) -> None:
         for status in Status:
@@ -186,10 +186,10 @@ class TestLists:
     async def test_a_mark_beyond_all_times_is_the_beginning(self, store: Store) -> None:
         await started(store, "i")
 
-        rows = await store.list_instances(EVERYTHING, limit=9, after=PageMark(2**70, ""))
+        rows = await store.admin.list_instances(EVERYTHING, limit=9, after=PageMark(2**70, ""))
 
         assert ids_of(rows) == ["i"]
-        assert await store.list_instances(EVERYTHING, limit=9, after=PageMark(-1, "i")) == []
+        assert await store.admin.list_instances(EVERYTHING, limit=9, after=PageMark(-1, "i")) == []
 
     async def test_a_text_that_cannot_be_stored_is_refused(self, store: Store) -> None:
         for asked in (
@@ -200,9 +200,9 @@ class TestLists:
             InstanceFilter(tag="\ud800"),
         ):
             with pytest.raises(RowError):
-                await store.list_instances(asked, limit=1)
+                await store.admin.list_instances(asked, limit=1)
         with pytest.raises(RowError):
-            await store.list_instances(EVERYTHING, limit=1, after=PageMark(1, "\ud800"))
+            await store.admin.list_instances(EVERYTHING, limit=1, after=PageMark(1, "\ud800"))
 
 
 class TestFilters:
@@ -249,7 +249,7 @@ class TestFilters:
         assert await listed(store, InstanceFilter(id_prefix="\N{PILE OF POO}")) == [
             "\N{PILE OF POO}x"
         ]
-        assert await store.count_instances(InstanceFilter(id_prefix="")) == 8
+        assert await store.admin.count_instances(InstanceFilter(id_prefix="")) == 8
 
     async def test_no_prefix_does_more_than_compare(self, store: Store) -> None:
         await one_of_each(store)

@@ -130,13 +130,13 @@ class TestObservations:
     ) -> None:
         stamp = await decided(store, observations=(observed("1"),), outcome=outcome())
         everything = Expiry(receipts_before_ms=clock() + 1, unborn_before_ms=clock() + 1)
-        await store.expire(everything, limit=9)
-        stats = await store.instance_stats(ID)
+        await store.admin.expire(everything, limit=9)
+        stats = await store.admin.instance_stats(ID)
         assert stats is not None
         assert stats.observations == 1
         assert len(await store.deciders.read_observations(ID)) == 1
 
-        await store.delete([(ID, stamp.incarnation)])
+        await store.admin.delete([(ID, stamp.incarnation)])
 
         assert await store.deciders.read_observations(ID) == []
 
@@ -153,7 +153,7 @@ class TestObservations:
         await store.deliver([queued(if_absent="buffer")])
         await store.deciders.settle_inputs(ID, [], [observed("1", "rejected")])
 
-        await store.expire(Expiry(unborn_before_ms=clock() + 1), limit=9)
+        await store.admin.expire(Expiry(unborn_before_ms=clock() + 1), limit=9)
 
         assert await store.deciders.read_observations(ID) == []
 

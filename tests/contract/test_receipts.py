@@ -151,7 +151,7 @@ class TestReceipts:
         assert await store.deciders.read_receipts(ID, ["x"]) == {"x": b"ok"}
         clock.advance(MS)
 
-        assert await store.expire(Expiry(receipts_before_ms=clock()), limit=9) == 2
+        assert await store.admin.expire(Expiry(receipts_before_ms=clock()), limit=9) == 2
 
         assert await store.deciders.read_receipts(ID, ["w", "x"]) == {}
         assert await store.deciders.read_receipts("order:2", ["x"]) == {"x": b"live"}
@@ -159,7 +159,7 @@ class TestReceipts:
     async def test_receipts_go_with_their_instance(self, store: Store) -> None:
         stamp = await decided(store, receipts=(given(),))
 
-        await store.delete([(ID, stamp.incarnation)], force=True)
+        await store.admin.delete([(ID, stamp.incarnation)], force=True)
 
         assert await store.deciders.read_receipts(ID, ["x"]) == {}
         await decided(store, receipts=(given("again"),))

@@ -183,7 +183,7 @@ class TestKeeping:
         stamp = await filled(store)
         await store.deciders.remove_events(removal(stamp), before_ms=FAR)
 
-        await store.delete([(ID, stamp.incarnation)], force=True)
+        await store.admin.delete([(ID, stamp.incarnation)], force=True)
 
         assert await numbers(store, stamp) == []
         assert not await store.deciders.remove_events(removal(stamp, 7, rows=3), before_ms=FAR)

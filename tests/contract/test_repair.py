@@ -87,9 +87,13 @@ class TestRepair:
         key = await dead(store)
         clock.advance(MS)
 
-        assert await store.retry_dead_jobs([key, key._replace(seq=9), key]) == [True, False, False]
+        assert await store.admin.retry_dead_jobs([key, key._replace(seq=9), key]) == [
+            True,
+            False,
+            False,
+        ]
 
-        assert await store.read_dead_jobs(limit=9) == []
+        assert await store.admin.read_dead_jobs(limit=9) == []
         [waiting] = await store.read_jobs("i")
         assert (waiting.key, waiting.token, waiting.attempt) == (key, 0, 0)
         assert waiting.visible_at_ms == clock()
@@ -102,7 +106,7 @@ class TestRepair:
         self, store: Store, clock: ManualClock
     ) -> None:
         key = await dead(store)
-        await store.retry_dead_jobs([key])
+        await store.admin.retry_dead_jobs([key])
 
         [claimed] = await claim_jobs(store)
         later = JobEnd(key=key, token=claimed.token, retry_at_ms=clock())
@@ -127,7 +131,7 @@ class TestRepair:
         self, store: Store
     ) -> None:
         key = await dead(store)
-        await store.retry_dead_jobs([key])
+        await store.admin.retry_dead_jobs([key])
         [claimed] = await claim_jobs(store)
         end = result_of(key, claimed.token, "late")
 
@@ -144,7 +148,7 @@ class TestRepair:
         keys = await failed(store, await begun_with_two_jobs(store))
         [claimed] = await claim(store)
 
-        assert await store.retry_dead_jobs(keys[:1]) == [True]
+        assert await store.admin.retry_dead_jobs(keys[:1]) == [True]
 
         assert await store.commit([turn_of(claimed)]) == [REFUSED]
         [left] = await store.read_inbox("i")
@@ -158,7 +162,7 @@ class TestRepair:
         await decided(store, jobs=(job(),))
         [key] = await failed(store, 1)
 
-        assert await store.retry_dead_jobs([key]) == [True]
+        assert await store.admin.retry_dead_jobs([key]) == [True]
 
         [left] = await store.read_inbox(key.instance_id)
         assert left.body == failure_of(key)
@@ -169,7 +173,7 @@ class TestRepair:
         count = await begun_with_two_jobs(store, timers=(start_timer(2, clock() + 60_000),))
         key, _ = await failed(store, count)
 
-        assert await store.retry_dead_jobs([key]) == [True]
+        assert await store.admin.retry_dead_jobs([key]) == [True]
 
         assert [m.timer_key for m in await store.read_inbox("i")] == [None, "start:2"]
 
@@ -180,7 +184,7 @@ class TestRepair:
         [claimed] = await claim(store)
         await accepted(store, turn_of(claimed))
         stamp = await latest(store)
-        await store.retry_dead_jobs([key])
+        await store.admin.retry_dead_jobs([key])
         [job] = await claim_jobs(store)
         turn = next_turn("i", stamp, job_ends=(result_of(key, job.token),))
 
@@ -194,7 +198,7 @@ class TestRepair:
         self, store: Store, clock: ManualClock
     ) -> None:
         key = await dead(store)
-        await store.retry_dead_jobs([key])
+        await store.admin.retry_dead_jobs([key])
         [claimed] = await claim_jobs(store)
         clock.advance(MS)
         failure = Failure("OSError", "still")
@@ -202,10 +206,10 @@ class TestRepair:
 
         assert await store.end_jobs([end]) == [True]
 
-        [again] = await store.read_dead_jobs(limit=9)
+        [again] = await store.admin.read_dead_jobs(limit=9)
         assert (again.key, again.attempts, again.died_ms) == (key, 1, clock())
         assert again.failures == JobFailures(1, (failure,))
-        assert await store.retry_dead_jobs([key]) == [True]
+        assert await store.admin.retry_dead_jobs([key]) == [True]
 
     @pytest.mark.parametrize("meanwhile", ["ended", "replaced"])
     async def test_the_end_of_a_job_whose_owner_is_gone_reaches_nobody(
@@ -214,7 +218,7 @@ class TestRepair:
         key = await dead(store)
         [claimed] = await claim(store)
         await accepted(store, turn_of(claimed, outcome=outcome()))
-        await store.retry_dead_jobs([key])
+        await store.admin.retry_dead_jobs([key])
         [job] = await claim_jobs(store)
         if meanwhile == "replaced":
             assert await store.start([new_instance(replaces=key.incarnation)]) == [None]
@@ -229,7 +233,7 @@ class TestRepair:
         self, store: Store
     ) -> None:
         key = await dead(store)
-        await store.retry_dead_jobs([key])
+        await store.admin.retry_dead_jobs([key])
         [job] = await claim_jobs(store)
         [claimed] = await claim(store)
 
@@ -241,12 +245,12 @@ class TestRepair:
     async def test_a_dead_job_is_forgotten(self, store: Store) -> None:
         key = await dead(store)
 
-        assert await store.forget_dead_jobs([key, key]) == [True, False]
-        assert await store.forget_dead_jobs([]) == []
-        assert await store.retry_dead_jobs([key]) == [False]
-        assert await store.retry_dead_jobs([]) == []
+        assert await store.admin.forget_dead_jobs([key, key]) == [True, False]
+        assert await store.admin.forget_dead_jobs([]) == []
+        assert await store.admin.retry_dead_jobs([key]) == [False]
+        assert await store.admin.retry_dead_jobs([]) == []
 
-        assert await store.read_dead_jobs(limit=9) == []
+        assert await store.admin.read_dead_jobs(limit=9) == []
 
     @pytest.mark.parametrize("is_running", [True, False], ids=["running", "waiting"])
     async def test_a_job_is_ended_by_hand_whoever_runs_it(
@@ -256,7 +260,7 @@ class TestRepair:
         held = await claim_jobs(store) if is_running else []
         key = JobKey("i", stamp.incarnation, 1, 2)
 
-        assert await store.end_job_by_hand(key, "activity_completed", b"by hand")
+        assert await store.admin.end_job_by_hand(key, "activity_completed", b"by hand")
 
         assert await store.read_jobs("i") == []
         [claimed] = await claim(store)
@@ -265,8 +269,8 @@ class TestRepair:
         ]
         for one in held:
             assert await store.end_jobs([result_of(one.key, one.token)]) == [False]
-        assert not await store.end_job_by_hand(key, "activity_completed", b"by hand")
-        assert not await store.end_job_by_hand(key._replace(instance_id="never"), "x", b"")
+        assert not await store.admin.end_job_by_hand(key, "activity_completed", b"by hand")
+        assert not await store.admin.end_job_by_hand(key._replace(instance_id="never"), "x", b"")
 
     async def test_the_end_of_a_job_reaches_a_leased_owner_after_its_turn(
         self, store: Store
@@ -275,7 +279,9 @@ class TestRepair:
         await store.deliver([message()])
         [claimed] = await claim(store)
 
-        await store.end_job_by_hand(JobKey("i", stamp.incarnation, 1, 2), "activity_failed", b"x")
+        await store.admin.end_job_by_hand(
+            JobKey("i", stamp.incarnation, 1, 2), "activity_failed", b"x"
+        )
 
         assert await claim(store, "w2") == []
         receipt = await accepted(store, turn_of(claimed))
@@ -288,22 +294,22 @@ class TestRepair:
         await store.deliver([message(text="poison"), message(text="good")])
         [claimed] = await claim(store)
 
-        assert await store.drop_message("i", 1)
+        assert await store.admin.drop_message("i", 1)
 
         assert await store.commit([turn_of(claimed)]) == [REFUSED]
         [again] = await claim(store, "w2")
         assert [m.body for m in again.messages] == [b"good"]
         assert again.attempts == 2
         await accepted(store, turn_of(again))
-        assert not await store.drop_message("i", 1)
-        assert not await store.drop_message("never", 1)
+        assert not await store.admin.drop_message("i", 1)
+        assert not await store.admin.drop_message("never", 1)
 
     async def test_a_dropped_message_may_be_sent_again_under_its_id(self, store: Store) -> None:
         stamp = await decided(store)
         one, other = queued(), queued(input_id="y")
         assert await store.deliver([one, other]) == [DeliveryStatus.DELIVERED] * 2
 
-        assert await store.drop_message("order:1", 1)
+        assert await store.admin.drop_message("order:1", 1)
 
         assert await store.deciders.read_receipts("order:1", ["x", "y"]) == {"y": None}
         statuses = await store.deliver([one, other])
@@ -324,7 +330,7 @@ class TestRepair:
         await accepted(store, turn_of(claimed))
         await store.deliver([message(message_id="waits")])
 
-        assert await store.drop_message("i", 2)
+        assert await store.admin.drop_message("i", 2)
 
         assert await store.deliver([taken]) == [DeliveryStatus.DUPLICATE]
 
@@ -347,7 +353,7 @@ class TestRepair:
         [_, waiting] = await store.read_inbox("i")
         assert await store.deliver([sent]) == [DeliveryStatus.DUPLICATE]
 
-        assert await store.drop_message("i", waiting.no)
+        assert await store.admin.drop_message("i", waiting.no)
 
         assert await store.deciders.read_receipts("i", [message_id]) == {}
         assert await store.deliver([sent]) == [DeliveryStatus.DELIVERED]
@@ -356,7 +362,7 @@ class TestRepair:
         due = clock() + 10
         await begun(store, timers=(timer(2, due),), next_due_ms=due)
 
-        assert await store.drop_message("i", 1)
+        assert await store.admin.drop_message("i", 1)
 
         assert await store.read_inbox("i") == []
         [claimed] = await claim(store)
@@ -367,7 +373,7 @@ class TestRepair:
         await store.hold([Hold("i", stamp, 0, Status.PARKED, "*", "why")])
         await store.deliver([message()])
 
-        assert await store.drop_message("i", 1)
+        assert await store.admin.drop_message("i", 1)
 
         assert await claim(store) == []
         live = await store.read_live("i")
@@ -381,8 +387,8 @@ class TestRepair:
         await store.start([new_instance(visible_at_ms=clock() + 1_000)])
         await store.deliver([message()])
 
-        assert not await store.drop_message("i", 1)
-        assert await store.drop_message("i", 2)
+        assert not await store.admin.drop_message("i", 1)
+        assert await store.admin.drop_message("i", 2)
 
         assert await claim(store) == []
         clock.advance(timedelta(seconds=1))
@@ -392,7 +398,7 @@ class TestRepair:
     async def test_an_unborn_id_is_not_woken(self, store: Store) -> None:
         await store.deliver([message("unborn", if_absent="buffer")])
 
-        assert await store.drop_message("unborn", 1)
+        assert await store.admin.drop_message("unborn", 1)
 
         live = await store.read_live("unborn")
         assert live is not None

@@ -14,8 +14,8 @@ from perdure.model.messages import DeliveryStatus
 from perdure.model.streams import SentItems
 from perdure.model.turns import KvChange, TurnReceipt, TurnStatus
 from perdure.store.base import Store
-from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.removal import Expired, remove_expired
+from perdure.store.sql.store import SqlStore
 from tests.contract.store_values import (
     COMPLETED,
     LEASE_MS,
@@ -42,12 +42,12 @@ class TestPruning:
         stamp = await begun(store)
         third = await continued(store, "i", await continued(store, "i", stamp))
 
-        counts = await store.prune("i", keep_last=1)
+        counts = await store.admin.prune("i", keep_last=1)
 
         assert counts == DeletedCounts(executions=2, events=4)
-        assert [one.execution for one in await store.read_executions("i")] == [3]
+        assert [one.execution for one in await store.admin.read_executions("i")] == [3]
         await accepted(store, next_turn("i", third, events=(Body("x", b""),)))
-        assert await store.prune("i", keep_last=1) == DeletedCounts()
+        assert await store.admin.prune("i", keep_last=1) == DeletedCounts()
 
     @pytest.mark.parametrize(
         ("keep_last", "left"),
@@ -60,27 +60,27 @@ class TestPruning:
         for _ in range(3):
             stamp = await continued(store, "i", stamp)
 
-        await store.prune("i", keep_last=keep_last)
+        await store.admin.prune("i", keep_last=keep_last)
 
-        assert [one.execution for one in await store.read_executions("i")] == left
+        assert [one.execution for one in await store.admin.read_executions("i")] == left
 
     async def test_what_ended_later_is_kept(self, store: Store) -> None:
         stamp = await begun(store)
         second = await continued(store, "i", stamp, now_ms=10)
         await continued(store, "i", second, now_ms=20)
 
-        assert await store.prune("i", keep_last=1, ended_before_ms=10) == DeletedCounts()
-        await store.prune("i", keep_last=1, ended_before_ms=11)
+        assert await store.admin.prune("i", keep_last=1, ended_before_ms=10) == DeletedCounts()
+        await store.admin.prune("i", keep_last=1, ended_before_ms=11)
 
-        assert [one.execution for one in await store.read_executions("i")] == [2, 3]
+        assert [one.execution for one in await store.admin.read_executions("i")] == [2, 3]
 
     async def test_the_last_execution_of_an_ended_instance_stays(self, store: Store) -> None:
         stamp = await continued(store, "i", await begun(store))
         await accepted(store, next_turn("i", stamp, events=(Body("x", b""),), outcome=outcome()))
 
-        assert await store.prune("i", keep_last=0) == DeletedCounts(executions=1, events=2)
+        assert await store.admin.prune("i", keep_last=0) == DeletedCounts(executions=1, events=2)
 
-        assert [one.execution for one in await store.read_executions("i")] == [2]
+        assert [one.execution for one in await store.admin.read_executions("i")] == [2]
 
     async def test_an_execution_before_its_first_turn_is_the_current_one(
         self, store: Store
@@ -88,7 +88,7 @@ class TestPruning:
         """Its history is empty; the one before is not the last."""
         await store.start([new_instance()])
 
-        assert await store.prune("i", keep_last=0) == DeletedCounts()
+        assert await store.admin.prune("i", keep_last=0) == DeletedCounts()
         assert len(await claim(store)) == 1
 
     async def test_messages_kv_and_receipts_stay(self, store: Store) -> None:
@@ -98,18 +98,18 @@ class TestPruning:
         await store.deliver([message()])
         unread = await store.read_inbox("i")
 
-        await store.prune("i", keep_last=1)
+        await store.admin.prune("i", keep_last=1)
 
         assert await store.read_inbox("i") == unread
-        assert list(await store.read_kv("i")) == ["k"]
-        assert await store.read_reports(["i"]) != [None]
+        assert list(await store.admin.read_kv("i")) == ["k"]
+        assert await store.admin.read_reports(["i"]) != [None]
         assert await store.deliver([message(message_id="m")]) == [DeliveryStatus.DUPLICATE]
 
     async def test_an_unknown_instance_has_nothing_to_prune(self, store: Store) -> None:
         await store.deliver([message("unborn", if_absent="buffer")])
 
-        assert await store.prune("never", keep_last=1) == DeletedCounts()
-        assert await store.prune("unborn", keep_last=1) == DeletedCounts()
+        assert await store.admin.prune("never", keep_last=1) == DeletedCounts()
+        assert await store.admin.prune("unborn", keep_last=1) == DeletedCounts()
 
 
 class TestExpiry:
@@ -125,9 +125,9 @@ class TestExpiry:
         end = next_turn("ended", stamp, events=(Body("x", b""),), outcome=outcome())
         await accepted(store, end)
 
-        assert await store.expire(Expiry(receipts_before_ms=clock()), limit=9) == 0
-        assert await store.expire(Expiry(receipts_before_ms=clock() + 1), limit=9) == 1
-        assert await store.expire(Expiry(receipts_before_ms=clock() + 1), limit=9) == 0
+        assert await store.admin.expire(Expiry(receipts_before_ms=clock()), limit=9) == 0
+        assert await store.admin.expire(Expiry(receipts_before_ms=clock() + 1), limit=9) == 1
+        assert await store.admin.expire(Expiry(receipts_before_ms=clock() + 1), limit=9) == 0
 
         assert await store.deliver([message("live", message_id="m")]) == [DeliveryStatus.DUPLICATE]
         assert await store.deliver([message("ended", message_id="m")]) == [DeliveryStatus.ENDED]
@@ -142,8 +142,8 @@ class TestExpiry:
         clock.advance(MS)
         await store.deliver([message("young", if_absent="buffer")])
 
-        assert await store.expire(Expiry(unborn_before_ms=clock() - 1), limit=9) == 0
-        assert await store.expire(Expiry(unborn_before_ms=clock()), limit=9) == 1
+        assert await store.admin.expire(Expiry(unborn_before_ms=clock() - 1), limit=9) == 0
+        assert await store.admin.expire(Expiry(unborn_before_ms=clock()), limit=9) == 1
 
         assert await store.read_live("old") is None
         assert await store.read_inbox("old") == []
@@ -157,9 +157,9 @@ class TestExpiry:
         clock.advance(MS)
         young = await dead(store, "young")
 
-        assert await store.expire(Expiry(dead_jobs_before_ms=clock()), limit=9) == 1
+        assert await store.admin.expire(Expiry(dead_jobs_before_ms=clock()), limit=9) == 1
 
-        assert [job.key for job in await store.read_dead_jobs(limit=9)] == [young]
+        assert [job.key for job in await store.admin.read_dead_jobs(limit=9)] == [young]
 
     async def test_streams_go_when_their_instance_has_ended(
         self, store: Store, clock: ManualClock
@@ -176,10 +176,10 @@ class TestExpiry:
         end = next_turn("young", stamp, events=(COMPLETED,), outcome=outcome())
         await accepted(store, end)
 
-        assert await store.expire(Expiry(streams_before_ms=before_ms - 1), limit=9) == 0
-        assert await store.expire(Expiry(streams_before_ms=before_ms), limit=1) == 1
-        assert await store.expire(Expiry(streams_before_ms=before_ms), limit=9) == 1
-        assert await store.expire(Expiry(streams_before_ms=before_ms), limit=9) == 0
+        assert await store.admin.expire(Expiry(streams_before_ms=before_ms - 1), limit=9) == 0
+        assert await store.admin.expire(Expiry(streams_before_ms=before_ms), limit=1) == 1
+        assert await store.admin.expire(Expiry(streams_before_ms=before_ms), limit=9) == 1
+        assert await store.admin.expire(Expiry(streams_before_ms=before_ms), limit=9) == 0
 
         left = await store.streams.read_stream("old", "s", after=0, limit=9)
         assert left is not None
@@ -204,7 +204,7 @@ class TestExpiry:
         found = Expired(receipts=[], unborn=[], dead_jobs=[], streams=[key], sessions=[])
         expiry = Expiry(streams_before_ms=clock() + 9)
 
-        assert isinstance(store, SqlAdmin)
+        assert isinstance(store, SqlStore)
         removed = await store.work(
             lambda t: remove_expired(t.connection, found, expiry, now_ms=clock())
         )
@@ -222,11 +222,11 @@ class TestExpiry:
         await claim_session(store, "w1")
         await accepted(store, next_turn("i", stamp, jobs_gone=(3,)))
 
-        assert await store.expire(Expiry(sessions=True), limit=9) == 0
+        assert await store.admin.expire(Expiry(sessions=True), limit=9) == 0
         clock.advance(LEASE)
-        assert await store.expire(Expiry(sessions=True), limit=9) == 1
+        assert await store.admin.expire(Expiry(sessions=True), limit=9) == 1
 
-        assert [row.session for row in await store.read_sessions()] == ["needed"]
+        assert [row.session for row in await store.admin.read_sessions()] == ["needed"]
 
     async def test_a_limit_holds_for_each_sort(self, store: Store, clock: ManualClock) -> None:
         for number in range(3):
@@ -234,9 +234,9 @@ class TestExpiry:
             await dead(store, f"i{number}")
         expiry = Expiry(unborn_before_ms=clock() + 1, dead_jobs_before_ms=clock() + 1)
 
-        assert [await store.expire(expiry, limit=2) for _ in range(3)] == [4, 2, 0]
-        assert await store.expire(expiry, limit=0) == 0
-        assert await store.expire(expiry, limit=-1) == 0
+        assert [await store.admin.expire(expiry, limit=2) for _ in range(3)] == [4, 2, 0]
+        assert await store.admin.expire(expiry, limit=0) == 0
+        assert await store.admin.expire(expiry, limit=-1) == 0
 
     async def test_nothing_is_too_old_unless_somebody_says_so(
         self, store: Store, clock: ManualClock
@@ -245,7 +245,7 @@ class TestExpiry:
         await store.deliver([message("unborn", message_id="m", if_absent="buffer")])
         clock.advance(timedelta(days=10_000))
 
-        assert await store.expire(Expiry(), limit=9) == 0
+        assert await store.admin.expire(Expiry(), limit=9) == 0
 
         assert len(await store.read_inbox("unborn")) == 1
-        assert len(await store.read_dead_jobs(limit=9)) == 1
+        assert len(await store.admin.read_dead_jobs(limit=9)) == 1

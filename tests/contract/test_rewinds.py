@@ -157,8 +157,8 @@ class TestRewinds:
         rewound = rewind(kv=restored, report=b"null")
         await accepted(store, resetting(turn.next_stamp, rewound=rewound))
 
-        assert await store.read_kv("i", None) == {"a": (b"0", 7)}
-        [report] = await store.read_reports(["i"])
+        assert await store.admin.read_kv("i", None) == {"a": (b"0", 7)}
+        [report] = await store.admin.read_reports(["i"])
         assert report is not None
         assert report.value == b"null"
 
@@ -256,7 +256,7 @@ class TestForks:
         assert claimed.stamp == Stamp(new.incarnation, 1, 3, new.commit_id)
         assert [one.body for one in claimed.messages] == [b"w", carried("one").body]
         assert tuple(await history(store, claimed.stamp, 1)) == PREFIX
-        assert set(await store.read_kv("i", None)) == {"a"}
+        assert set(await store.admin.read_kv("i", None)) == {"a"}
 
     async def test_an_id_that_is_taken_is_left_alone(self, store: Store) -> None:
         await ended(store)

@@ -42,7 +42,9 @@ class TestSessionLeases:
 
         assert await store.renew_sessions("w1", (), lease_ms=LEASE_MS, idle_ms=LONG_MS) == []
 
-        assert await store.read_sessions() == [SessionRow("s", "w1", clock() + LEASE_MS, used_ms)]
+        assert await store.admin.read_sessions() == [
+            SessionRow("s", "w1", clock() + LEASE_MS, used_ms)
+        ]
 
     async def test_an_idle_session_runs_out(self, store: Store, clock: ManualClock) -> None:
         await self._idle(store)
@@ -51,7 +53,7 @@ class TestSessionLeases:
 
         await store.renew_sessions("w1", (), lease_ms=LEASE_MS, idle_ms=1_000)
 
-        [row] = await store.read_sessions()
+        [row] = await store.admin.read_sessions()
         assert row.until_ms == until_ms
 
     async def test_a_busy_session_is_renewed_however_long_its_job_takes(
@@ -63,7 +65,7 @@ class TestSessionLeases:
 
         assert await store.renew_sessions("w1", ("s",), lease_ms=LEASE_MS, idle_ms=1) == []
 
-        [row] = await store.read_sessions()
+        [row] = await store.admin.read_sessions()
         assert row.until_ms == clock() + LEASE_MS
 
     async def test_renewal_never_shortens_and_never_revives(
@@ -77,7 +79,7 @@ class TestSessionLeases:
         lost = await store.renew_sessions("w1", ("s",), lease_ms=LEASE_MS, idle_ms=LONG_MS)
 
         assert lost == ["s"]
-        [row] = await store.read_sessions()
+        [row] = await store.admin.read_sessions()
         assert row.until_ms == until_ms
 
     async def test_a_busy_session_that_moved_on_is_told(
@@ -91,7 +93,7 @@ class TestSessionLeases:
         lost = await store.renew_sessions("w1", ("s", "never"), lease_ms=LEASE_MS, idle_ms=LONG_MS)
 
         assert lost == ["s", "never"]
-        [row] = await store.read_sessions()
+        [row] = await store.admin.read_sessions()
         assert row.owner == "w2"
 
     async def test_sessions_of_others_are_not_renewed(
@@ -103,7 +105,7 @@ class TestSessionLeases:
 
         await store.renew_sessions("w2", ("s",), lease_ms=LEASE_MS, idle_ms=LONG_MS)
 
-        [row] = await store.read_sessions()
+        [row] = await store.admin.read_sessions()
         assert (row.owner, row.until_ms) == ("w1", until_ms)
 
     async def test_a_claim_never_shortens_the_lease_of_a_session(
@@ -114,7 +116,7 @@ class TestSessionLeases:
 
         await claim_bound(store, "w1", lease_ms=1)
 
-        [row] = await store.read_sessions()
+        [row] = await store.admin.read_sessions()
         assert row.until_ms == clock() + LONG_MS
 
     async def test_jobs_that_are_renewed_and_ended_use_their_session(
@@ -127,13 +129,13 @@ class TestSessionLeases:
 
         clock.advance(MS)
         await store.renew([], [lease], lease_ms=LEASE_MS)
-        used.append((await store.read_sessions())[0].used_ms)
+        used.append((await store.admin.read_sessions())[0].used_ms)
         clock.advance(MS)
         await store.end_jobs([result_of(first.key, first.token)])
-        used.append((await store.read_sessions())[0].used_ms)
+        used.append((await store.admin.read_sessions())[0].used_ms)
         clock.advance(MS)
         await store.end_jobs([JobEnd(key=second.key, token=second.token, retry_at_ms=0)])
-        used.append((await store.read_sessions())[0].used_ms)
+        used.append((await store.admin.read_sessions())[0].used_ms)
 
         assert used == [clock() - 2, clock() - 1, clock()]
 
@@ -147,7 +149,7 @@ class TestSessionLeases:
 
         await accepted(store, next_turn("i", stamp, job_ends=(end,)))
 
-        [row] = await store.read_sessions()
+        [row] = await store.admin.read_sessions()
         assert row.used_ms == clock()
 
     async def test_a_session_whose_lease_ran_out_is_not_used_by_late_jobs(
@@ -161,7 +163,7 @@ class TestSessionLeases:
         await store.renew([], [JobLease(first.key, first.token)], lease_ms=LEASE_MS)
         assert await store.end_jobs([result_of(second.key, second.token)]) == [True]
 
-        [row] = await store.read_sessions()
+        [row] = await store.admin.read_sessions()
         assert row.used_ms == used_ms
 
     async def test_losing_a_session_does_not_lose_its_jobs(

@@ -33,7 +33,7 @@ LONG_MS = 10 * LEASE_MS
 
 
 async def _owner(store: Store, session: str = "s") -> str | None:
-    owners = {row.session: row.owner for row in await store.read_sessions()}
+    owners = {row.session: row.owner for row in await store.admin.read_sessions()}
     return owners.get(session)
 
 
@@ -54,7 +54,9 @@ class TestSessionClaims:
         claimed = await claim_bound(store)
 
         assert [(one.key.seq, one.session) for one in claimed] == [(2, "s"), (3, "s")]
-        assert await store.read_sessions() == [SessionRow("s", "w1", clock() + LEASE_MS, clock())]
+        assert await store.admin.read_sessions() == [
+            SessionRow("s", "w1", clock() + LEASE_MS, clock())
+        ]
 
     async def test_a_worker_without_sessions_takes_no_such_jobs(self, store: Store) -> None:
         await begun(store, jobs=(job(2, session="s"), job(3)))
@@ -62,7 +64,7 @@ class TestSessionClaims:
         assert _seqs(await claim_jobs(store)) == [3]
         assert await claim_bound(store, more=0) == []
 
-        assert await store.read_sessions() == []
+        assert await store.admin.read_sessions() == []
 
     async def test_more_jobs_of_a_session_go_to_its_owner_only(self, store: Store) -> None:
         await begun(store, jobs=(job(2, session="s"),))
@@ -82,7 +84,7 @@ class TestSessionClaims:
         claimed = await claim_bound(store, queues=(QUEUE, GPU))
 
         assert {one.key.instance_id for one in claimed} == {"a", "b"}
-        assert len(await store.read_sessions()) == 1
+        assert len(await store.admin.read_sessions()) == 1
 
     async def test_a_session_survives_continue_as_new(self, store: Store) -> None:
         stamp = await begun(store, jobs=(job(2, session="s"),))
@@ -143,7 +145,7 @@ class TestSessionClaims:
 
         assert _seqs(await claim_bound(store, limit=1)) == [2]
 
-        assert await store.read_sessions() == []
+        assert await store.admin.read_sessions() == []
 
     async def test_an_idle_session_of_ones_own_counts_as_one_more(self, store: Store) -> None:
         await begun(store, jobs=(job(2, session="s"),))

@@ -99,7 +99,7 @@ class TestSnapshots:
         stamp = await decided(store, snapshot=Snapshot(1, 1, b"s"))
         old = await decided(store, "order:2", snapshot=Snapshot(1, 1, b"s"), outcome=outcome())
 
-        await store.delete([(ID, stamp.incarnation)], force=True)
+        await store.admin.delete([(ID, stamp.incarnation)], force=True)
         await accepted(store, first_turn(decider("order:2", replaces=old.incarnation)))
 
         assert await store.deciders.read_snapshots([of(stamp), of(old, "order:2")]) == [None, None]
@@ -107,7 +107,7 @@ class TestSnapshots:
     async def test_a_snapshot_counts_among_what_is_stored(self, store: Store) -> None:
         await decided(store, snapshot=Snapshot(1, 1, b"12345"))
 
-        stats = await store.instance_stats(ID)
+        stats = await store.admin.instance_stats(ID)
 
         assert stats is not None
         assert stats.snapshot_bytes == 5

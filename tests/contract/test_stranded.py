@@ -40,12 +40,12 @@ class TestStranded:
         clock.now_ms -= to_ms(YEARS)
         before = (await claim(store), await claim_jobs(store))
 
-        woken = await store.wake_stranded(limit=10)
+        woken = await store.admin.wake_stranded(limit=10)
 
         assert (before, woken) == (([], []), 3)
         assert {turn.instance_id for turn in await claim(store)} == {"told", "new"}
         assert len(await claim_jobs(store)) == 1
-        assert await store.wake_stranded(limit=10) == 0
+        assert await store.admin.wake_stranded(limit=10) == 0
 
     async def test_retries_wait_for_the_rest_of_their_pause(
         self, store: Store, clock: ManualClock
@@ -59,12 +59,12 @@ class TestStranded:
         assert await store.end_jobs([retried]) == [True]
         clock.now_ms -= to_ms(YEARS)
 
-        assert await store.wake_stranded(limit=10) == 1
+        assert await store.admin.wake_stranded(limit=10) == 1
         at_once = await claim_jobs(store)
         clock.advance(MINUTE)
 
         assert (at_once, len(await claim_jobs(store))) == ([], 1)
-        assert await store.wake_stranded(limit=10) == 0
+        assert await store.admin.wake_stranded(limit=10) == 0
 
     async def test_what_was_given_back_is_claimable_again(
         self, store: Store, clock: ManualClock
@@ -76,7 +76,7 @@ class TestStranded:
         assert await store.end_jobs([back]) == [True]
         clock.now_ms -= to_ms(YEARS)
 
-        assert await store.wake_stranded(limit=10) == 1
+        assert await store.admin.wake_stranded(limit=10) == 1
         assert len(await claim_jobs(store)) == 1
 
     async def test_a_pause_by_a_right_clock_is_left_alone(
@@ -89,7 +89,7 @@ class TestStranded:
         retried = JobEnd(key=work.key, token=work.token, retry_at_ms=later_ms, failure=failure)
         assert await store.end_jobs([retried]) == [True]
 
-        assert await store.wake_stranded(limit=10) == 0
+        assert await store.admin.wake_stranded(limit=10) == 0
 
     async def test_leases_of_the_dead_run_out(self, store: Store, clock: ManualClock) -> None:
         clock.advance(YEARS)
@@ -99,7 +99,7 @@ class TestStranded:
         assert len(await claim_jobs(store)) == len(await claim_bound(store)) == 1
         clock.now_ms -= to_ms(YEARS)
 
-        assert await store.wake_stranded(limit=10) == 3
+        assert await store.admin.wake_stranded(limit=10) == 3
         clock.advance(MINUTE)
 
         assert [turn.attempts for turn in await claim(store, "w2")] == [2]
@@ -113,7 +113,7 @@ class TestStranded:
         [turn] = await claim(store)
         [work] = await claim_jobs(store)
         clock.now_ms -= to_ms(YEARS)
-        await store.wake_stranded(limit=10)
+        await store.admin.wake_stranded(limit=10)
         clock.advance(MINUTE / 2)
 
         leases = [TurnLease("i", turn.lease)], [JobLease(work.key, work.token)]
@@ -134,5 +134,5 @@ class TestStranded:
         assert len(await claim_jobs(store)) == 1
         clock.now_ms -= to_ms(MINUTE)
 
-        assert await store.wake_stranded(limit=10) == 0
+        assert await store.admin.wake_stranded(limit=10) == 0
         assert await claim(store) == []

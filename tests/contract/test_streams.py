@@ -346,7 +346,7 @@ class TestReading:
         turn = first_turn(start, events=(STARTED, COMPLETED), outcome=outcome(), sent=sent("a"))
         await accepted(store, turn)
 
-        assert await store.delete([("i", start.incarnation)], force=False) is not None
+        assert await store.admin.delete([("i", start.incarnation)], force=False) is not None
 
         assert await store.streams.read_stream_heads("i") == []
         await begun(store, sent=sent("b"))

@@ -292,7 +292,7 @@ class TestFreedKeys:
     async def test_a_deletion_frees_the_key(self, store: Store) -> None:
         stamp = await decided(store, "order:1", unique=KEY)
 
-        await store.delete([("order:1", stamp.incarnation)], force=True)
+        await store.admin.delete([("order:1", stamp.incarnation)], force=True)
 
         assert await store.deciders.read_unique_key("order", "k") is None
 

@@ -73,7 +73,7 @@ class TestVanishing:
         assert await events_of(store, ID, turn.stamp.incarnation) == []
         assert await store.deciders.read_receipts(ID, ["x", "y"]) == {"x": b"no", "y": b"no"}
         assert [one.input for one in await store.deciders.read_observations(ID)] == [b"1", b"2"]
-        assert (await store.totals()).instances["running"] == 0
+        assert (await store.admin.totals()).instances["running"] == 0
         assert await claim(store, definitions=(ORDER,)) == []
 
     async def test_a_turn_that_would_have_started_its_instance_leaves_only_receipts(

@@ -39,7 +39,7 @@ async def failing(why: str) -> str:
 
 
 async def dead_keys(engine: Engine) -> list[JobKey]:
-    return [dead.key for dead in await engine._core.store.read_dead_jobs(limit=100)]
+    return [dead.key for dead in await engine._core.store.admin.read_dead_jobs(limit=100)]
 
 
 async def test_a_job_out_of_attempts_answers_its_owner_and_is_kept(stage: Stage) -> None:
@@ -47,7 +47,7 @@ async def test_a_job_out_of_attempts_answers_its_owner_and_is_kept(stage: Stage)
     handle = await engine.start("f", failing, "disk on fire")
 
     assert await handle.result() == "OSError after 2"
-    [dead] = await engine._core.store.read_dead_jobs(limit=100)
+    [dead] = await engine._core.store.admin.read_dead_jobs(limit=100)
     assert (dead.key.instance_id, dead.key.seq) == ("f", 2)
     assert dead.queue.name == "fail"
     assert b"disk on fire" in dead.input
@@ -121,7 +121,7 @@ async def test_a_dead_job_can_be_run_again(stage: Stage) -> None:
     [key] = await dead_keys(engine)
 
     is_repaired = True
-    assert await engine._core.store.retry_dead_jobs([key]) == [True]
+    assert await engine._core.store.admin.retry_dead_jobs([key]) == [True]
     engine._serving.notice()
 
     await until(lambda: sent == ["Ada"])

@@ -277,7 +277,7 @@ async def test_a_child_born_during_the_deletion_is_never_left_alone(
     client = await stage.client()
     store = client._core.store
     asked: list[list[str]] = []
-    delete = store.delete
+    delete = store.admin.delete
 
     async def late(
         instances: Sequence[tuple[str, int]], *, force: bool = False
@@ -288,7 +288,7 @@ async def test_a_child_born_during_the_deletion_is_never_left_alone(
             instances = [one for one in instances if one[0] != "g"]
         return await delete(instances, force=force)
 
-    monkeypatch.setattr(store, "delete", late)
+    monkeypatch.setattr(store.admin, "delete", late)
     await waits(engine, "g")
 
     counts = await client.delete("p", force=True)

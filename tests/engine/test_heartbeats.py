@@ -19,7 +19,7 @@ AT_ONCE = Retry(max_attempts=3, first_delay=timedelta(0))
 
 async def shown(client: Client, instance_id: str) -> list[bytes | None]:
     """Return the progress of the running jobs of an instance."""
-    return [job.progress for job in await client._core.store.read_progress(instance_id)]
+    return [job.progress for job in await client._core.store.admin.read_progress(instance_id)]
 
 
 async def test_progress_can_be_seen_by_another_process_while_the_activity_runs(
@@ -99,7 +99,7 @@ async def test_the_heartbeat_of_a_lost_worker_reaches_the_next(stage: Stage) -> 
 
 
 async def _are_kept(engine: Engine) -> bool:
-    jobs = await engine._core.store.read_progress("c")
+    jobs = await engine._core.store.admin.read_progress("c")
     return any(job.beat_ms is not None for job in jobs)
 
 

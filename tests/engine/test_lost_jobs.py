@@ -77,7 +77,7 @@ async def test_an_activity_hears_within_the_poll_interval_what_another_process_d
         case _:
             [row] = await client._core.store.read_instances(["a"])
             assert row is not None
-            await client._core.store.delete([("a", row.incarnation)], force=True)
+            await client._core.store.admin.delete([("a", row.incarnation)], force=True)
     await until(long.told.is_set)
 
     assert engine._serving.jobs.leases() == []

@@ -79,7 +79,7 @@ async def test_a_value_set_after_a_time_is_waited_for(stage: Stage) -> None:
     handle = await engine.start("a", adds, 2)
     await handle.send(number, 3)
     assert await handle.wait_kv(total) == 6
-    rows = await engine._core.store.read_kv("a", "total")
+    rows = await engine._core.store.admin.read_kv("a", "total")
 
     await handle.send(number, 4)
 

@@ -214,13 +214,13 @@ async def test_many_who_wait_ask_one_question(
     for number in range(20):
         await engine.start(f"r-{number}", reporting)
     asked: list[int] = []
-    read_reports = client._core.store.read_reports
+    read_reports = client._core.store.admin.read_reports
 
     async def counted(instance_ids: list[str]) -> object:
         asked.append(len(instance_ids))
         return await read_reports(instance_ids)
 
-    monkeypatch.setattr(client._core.store, "read_reports", counted)
+    monkeypatch.setattr(client._core.store.admin, "read_reports", counted)
     waiting = [
         asyncio.create_task(client.handle(f"r-{number}").wait_report()) for number in range(20)
     ]

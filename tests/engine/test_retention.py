@@ -73,7 +73,7 @@ async def test_an_instance_that_continues_as_new_loses_its_oldest_executions(
     removed = await housekeeping.run_once()
 
     assert removed.executions == 2
-    found = await engine._core.store.read_executions("g")
+    found = await engine._core.store.admin.read_executions("g")
     assert [row.execution for row in found] == [3, 4]
     await handle.send(go, "on")
     assert await handle.result() == 0
@@ -189,7 +189,7 @@ async def test_the_bytes_that_are_counted_are_those_that_are_stored(stage: Stage
     await engine.start("l", long, 5)
     ran = "perdure_activity_executions_total"
     await until(lambda: engine.telemetry.snapshot().value(ran) == 5)
-    stats = await engine._core.store.instance_stats("l")
+    stats = await engine._core.store.admin.instance_stats("l")
     hot = engine._serving.turns.hot.get("l")
     assert hot is not None
     assert stats is not None

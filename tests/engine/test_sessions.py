@@ -39,7 +39,7 @@ async def asking(session: str) -> str:
 
 
 async def sessions(client: Client) -> dict[str, SessionRow]:
-    return {row.session: row for row in await client._core.store.read_sessions()}
+    return {row.session: row for row in await client._core.store.admin.read_sessions()}
 
 
 async def own(client: Client, session: str, owner: str, *, queue: str = "where") -> None:

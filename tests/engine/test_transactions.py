@@ -200,7 +200,9 @@ async def test_a_job_that_is_not_ours_any_more_leaves_nothing(shop: Shop, stage:
     book = shop.book(lambda connection, order: calls.append(order))
     first = await stage.engine([shop_with(book)], clock=clock)
     await first.start("s", shop_with(book), "o-1")
-    numbers = {key.name: number for number, key in (await first._core.store.definitions()).items()}
+    numbers = {
+        key.name: number for number, key in (await first._core.store.admin.definitions()).items()
+    }
     [late] = await first._core.store.claim_jobs(
         JobClaim("sleeper", (numbers["book"],), 1, int(lease.total_seconds() * 1000), 7)
     )

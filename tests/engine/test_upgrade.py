@@ -94,7 +94,7 @@ async def test_a_store_with_instances_in_every_state_is_migrated_and_finished(
     assert applied(stage.url) == [one.number for one in read_migrations(package)]
     await check_ended(engine)
     await finish(engine)
-    assert len(await engine._core.store.read_secret()) == 32
+    assert len(await engine._core.store.admin.read_secret()) == 32
 
 
 async def check_ended(engine: Engine) -> None:
@@ -149,7 +149,7 @@ def test_two_processes_that_open_it_at_once_migrate_it_once(url: str) -> None:
         "async def main():\n"
         "    store = open_store(sys.argv[1])\n"
         "    await store.open()\n"
-        "    print((await store.read_secret()).hex())\n"
+        "    print((await store.admin.read_secret()).hex())\n"
         "    await store.close()\n"
         "asyncio.run(main())\n"
     )
@@ -167,7 +167,7 @@ def test_two_processes_that_open_it_at_once_migrate_it_once(url: str) -> None:
 async def _secret(url: str) -> str:
     store = open_store(url)
     await store.open()
-    found = (await store.read_secret()).hex()
+    found = (await store.admin.read_secret()).hex()
     await store.close()
     return found
 

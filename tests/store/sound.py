@@ -91,8 +91,8 @@ async def fill(store: Store) -> None:
     await _fill_sending(store)
     await _fill_continuing(store)
     await _fill_deciding(store)
-    dead = await store.read_dead_jobs(limit=9)
-    await store.retry_dead_jobs([one.key for one in dead if one.key.instance_id != "dead"])
+    dead = await store.admin.read_dead_jobs(limit=9)
+    await store.admin.retry_dead_jobs([one.key for one in dead if one.key.instance_id != "dead"])
 
 
 def _bodies(*events: Event) -> tuple[Body, ...]:

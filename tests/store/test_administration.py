@@ -96,7 +96,7 @@ async def test_a_deletion_leaves_no_row_in_any_table(store: Store, clock: Manual
     incarnation = await _fill(store, clock)
     before = rows_of(store, "i")
 
-    assert await store.delete([("i", incarnation)], force=True) is not None
+    assert await store.admin.delete([("i", incarnation)], force=True) is not None
 
     assert min(before.values()) > 0, "a table is not covered by this test"
     assert set(rows_of(store, "i").values()) == {0}
@@ -108,7 +108,7 @@ async def test_an_id_that_was_never_started_leaves_no_row_when_it_expires(
 ) -> None:
     await store.deliver([message("unborn", message_id="m", if_absent="buffer")])
 
-    assert await store.expire(Expiry(unborn_before_ms=clock() + 1), limit=1) == 1
+    assert await store.admin.expire(Expiry(unborn_before_ms=clock() + 1), limit=1) == 1
 
     assert set(rows_of(store, "unborn").values()) == {0}
 
@@ -139,7 +139,7 @@ async def test_commits_beside_a_deletion_are_refused_or_deleted(
             stamp = await begun(store)
             turns = [next_turn("i", stamp, jobs=(job(2),), kv=(KvChange("k", b"1"),))]
             deleted, _ = await asyncio.gather(
-                other.delete([("i", stamp.incarnation)], force=True), store.commit(turns)
+                other.admin.delete([("i", stamp.incarnation)], force=True), store.commit(turns)
             )
             assert deleted is not None
             assert set(rows_of(store, "i").values()) == {0}
@@ -156,7 +156,7 @@ async def test_a_deletion_is_noticed_by_other_processes(
         stamp = await begun(store)
         before = store.change_count(Hint.WORK)
 
-        await other.delete([("i", stamp.incarnation)], force=True)
+        await other.admin.delete([("i", stamp.incarnation)], force=True)
 
         assert store.change_count(Hint.WORK) != before
     finally:
@@ -171,7 +171,7 @@ async def test_a_large_history_is_deleted_whole(store: Store) -> None:
     await store.commit(turns)
     chosen = [(turn.instance_id, turn.stamp.incarnation) for turn in turns]
 
-    counts = await store.delete(chosen, force=True)
+    counts = await store.admin.delete(chosen, force=True)
 
     assert counts is not None
     assert (counts.instances, counts.executions, counts.events) == (50, 50, 20_000)
@@ -184,9 +184,9 @@ async def test_sessions_outlive_the_instances_that_used_them(
     stamp = await begun(store, jobs=(job(2, session="s"),))
     await claim_session(store, "w1")
 
-    await store.delete([("i", stamp.incarnation)], force=True)
+    await store.admin.delete([("i", stamp.incarnation)], force=True)
 
-    assert [row.session for row in await store.read_sessions()] == ["s"]
+    assert [row.session for row in await store.admin.read_sessions()] == ["s"]
 
 
 # ----------------------------------------------------------------- how far lists look

@@ -329,7 +329,7 @@ async def test_an_ambiguous_continuation_is_sent_again_and_accepted_once(
     live = await store.read_live("i")
     assert live is not None
     assert live.stamp.place == (stamp.incarnation, 2, 1)
-    [report] = await store.read_reports(["i"])
+    [report] = await store.admin.read_reports(["i"])
     assert report is not None
     assert report.version == 1
 

@@ -179,7 +179,7 @@ async def test_a_gap_in_the_feed_is_stepped_over(
     monkeypatch.setattr(feed, "MAX_LOOK", 2)
     gone = await fed(store, "order:gone", *"abcdefgh")
     await fed(store, ID, "x")
-    await store.delete([("order:gone", gone)], force=True)
+    await store.admin.delete([("order:gone", gone)], force=True)
 
     found: list[str] = []
     after = 0

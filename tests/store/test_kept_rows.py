@@ -464,7 +464,7 @@ async def test_a_turn_sees_that_its_instance_was_deleted(store: SqliteStore) -> 
     stamp = await begun(store)
     await accepted(store, next_turn("i", stamp))
 
-    await store.delete([("i", stamp.incarnation)], force=True)
+    await store.admin.delete([("i", stamp.incarnation)], force=True)
 
     assert await store.commit([next_turn("i", stamp)]) == [TurnReceipt(REFUSED)]
     assert await store.commit([first_turn(new_instance("i"))]) == [TurnReceipt(ACCEPTED)]
@@ -473,7 +473,7 @@ async def test_a_turn_sees_that_its_instance_was_deleted(store: SqliteStore) -> 
 async def test_a_turn_sees_a_job_that_was_ended_by_hand(store: SqliteStore) -> None:
     end = await _worked(store)
 
-    assert await store.end_job_by_hand(end.key, "activity_completed", b"null")
+    assert await store.admin.end_job_by_hand(end.key, "activity_completed", b"null")
 
     assert await store.end_jobs([end]) == [False]
     receipt = await accepted(store, next_turn("i", _after(end)))

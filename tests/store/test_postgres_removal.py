@@ -122,7 +122,9 @@ async def test_an_event_that_gets_its_position_while_its_instance_is_deleted_goe
 
     async with raw.transaction():
         await raw.fetchval("SELECT perdure.number_feed(10)")
-        deletion = asyncio.ensure_future(store.delete([("order:1", stamp.incarnation)], force=True))
+        deletion = asyncio.ensure_future(
+            store.admin.delete([("order:1", stamp.incarnation)], force=True)
+        )
         await until(somebody_waits)
     await watching.close()
 
@@ -148,7 +150,7 @@ async def test_commits_beside_a_deletion_are_refused_or_deleted(
         )
 
         deleted, _ = await asyncio.gather(
-            other.delete([("order:1", stamp.incarnation)], force=True), store.commit([turn])
+            other.admin.delete([("order:1", stamp.incarnation)], force=True), store.commit([turn])
         )
 
         assert deleted is not None
@@ -162,7 +164,8 @@ async def test_a_dead_job_that_is_put_back_beside_a_deletion_does_not_stay(
         key = await dead(store)
 
         deleted, _ = await asyncio.gather(
-            other.delete([("i", key.incarnation)], force=True), store.retry_dead_jobs([key])
+            other.admin.delete([("i", key.incarnation)], force=True),
+            store.admin.retry_dead_jobs([key]),
         )
 
         assert deleted is not None
@@ -174,12 +177,12 @@ async def test_a_dead_job_is_put_back_or_forgotten_and_not_both(store: Store, ot
         key = await dead(store)
 
         [back], [gone] = await asyncio.gather(
-            store.retry_dead_jobs([key]), other.forget_dead_jobs([key])
+            store.admin.retry_dead_jobs([key]), other.admin.forget_dead_jobs([key])
         )
 
         assert back != gone
         assert len(await store.read_jobs("i")) == back
-        await store.delete([("i", key.incarnation)], force=True)
+        await store.admin.delete([("i", key.incarnation)], force=True)
 
 
 async def test_an_instance_that_is_replaced_beside_its_deletion_is_there_whole(
@@ -189,13 +192,13 @@ async def test_an_instance_that_is_replaced_beside_its_deletion_is_there_whole(
         old = await ended(store)
         new = new_instance(replaces=old)
 
-        await asyncio.gather(store.start([new]), other.delete([("i", old)]))
+        await asyncio.gather(store.start([new]), other.admin.delete([("i", old)]))
 
         [row] = await store.read_instances(["i"])
         assert row is not None
         assert row.incarnation == new.incarnation
         assert await check(store) == []
-        assert await store.delete([("i", new.incarnation)], force=True) is not None
+        assert await store.admin.delete([("i", new.incarnation)], force=True) is not None
 
 
 async def test_a_message_that_comes_while_its_unborn_id_expires_is_kept(
@@ -206,7 +209,7 @@ async def test_a_message_that_comes_while_its_unborn_id_expires_is_kept(
         clock.advance(timedelta(milliseconds=10))
 
         await asyncio.gather(
-            other.expire(Expiry(unborn_before_ms=clock()), limit=10),
+            other.admin.expire(Expiry(unborn_before_ms=clock()), limit=10),
             store.deliver([message("unborn", message_id="new", if_absent="buffer")]),
         )
 
@@ -216,7 +219,7 @@ async def test_a_message_that_comes_while_its_unborn_id_expires_is_kept(
         rows = {"live": 1, "inbox": live.last_no, "receipts": live.last_no}
         assert await rows_of(raw, "unborn") == rows
         clock.advance(timedelta(milliseconds=10))
-        assert await store.expire(Expiry(unborn_before_ms=clock()), limit=10) == 1
+        assert await store.admin.expire(Expiry(unborn_before_ms=clock()), limit=10) == 1
 
 
 async def test_a_message_is_taken_by_a_turn_or_dropped_and_not_both(
@@ -228,10 +231,10 @@ async def test_a_message_is_taken_by_a_turn_or_dropped_and_not_both(
         [claimed] = await claim(store)
 
         was_dropped, [receipt] = await asyncio.gather(
-            other.drop_message(f"i{number}", 1), store.commit([turn_of(claimed)])
+            other.admin.drop_message(f"i{number}", 1), store.commit([turn_of(claimed)])
         )
 
         assert was_dropped == (receipt.status is TurnStatus.REFUSED)
         assert await store.read_inbox(f"i{number}") == []
         # Nobody is to be claimed in the next round.
-        await store.delete([(f"i{number}", claimed.stamp.incarnation)], force=True)
+        await store.admin.delete([(f"i{number}", claimed.stamp.incarnation)], force=True)

@@ -26,35 +26,35 @@ Act = Callable[[], Awaitable[Any]]
 
 async def delete(store: Store) -> Act:
     incarnation = await ended(store)
-    return lambda: store.delete([("i", incarnation)])
+    return lambda: store.admin.delete([("i", incarnation)])
 
 
 async def prune(store: Store) -> Act:
     await continued(store, "i", await begun(store))
-    return lambda: store.prune("i", keep_last=1)
+    return lambda: store.admin.prune("i", keep_last=1)
 
 
 async def retry_dead_job(store: Store) -> Act:
     key = await dead(store)
-    return lambda: store.retry_dead_jobs([key])
+    return lambda: store.admin.retry_dead_jobs([key])
 
 
 async def forget_dead_job(store: Store) -> Act:
     key = await dead(store)
-    return lambda: store.forget_dead_jobs([key])
+    return lambda: store.admin.forget_dead_jobs([key])
 
 
 async def end_job(store: Store) -> Act:
     await begun(store, jobs=(job(),))
     [claimed] = await claim_jobs(store)
-    return lambda: store.end_job_by_hand(claimed.key, "activity_completed", b"by hand")
+    return lambda: store.admin.end_job_by_hand(claimed.key, "activity_completed", b"by hand")
 
 
 async def drop_message(store: Store) -> Act:
     await begun(store)
     await store.deliver([message()])
     [waiting] = await store.read_inbox("i")
-    return lambda: store.drop_message("i", waiting.no)
+    return lambda: store.admin.drop_message("i", waiting.no)
 
 
 async def unpark(store: Store) -> Act:

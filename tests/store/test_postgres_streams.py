@@ -73,7 +73,7 @@ async def reset(store: Store, work: ClaimedJob, stamp: Stamp) -> None:
 
 
 async def delete(store: Store, work: ClaimedJob, stamp: Stamp) -> None:
-    assert await store.delete([("i", stamp.incarnation)], force=True)
+    assert await store.admin.delete([("i", stamp.incarnation)], force=True)
 
 
 async def replace(store: Store, work: ClaimedJob, stamp: Stamp) -> None:

@@ -246,7 +246,7 @@ async def test_what_is_asked_of_a_locked_instance_is_put_off_and_holds_up_nobody
     async with holding(raw, "live", "i"):
         unparking = asyncio.ensure_future(store.unpark("i"))
         settling = asyncio.ensure_future(store.deciders.settle_inputs("i", [given()]))
-        deleting = asyncio.ensure_future(store.delete([("i", stamp.incarnation)], force=True))
+        deleting = asyncio.ensure_future(store.admin.delete([("i", stamp.incarnation)], force=True))
         assert await store.renew([], [], lease_ms=LEASE_MS) == ([], [])
         assert [one.done() for one in (unparking, settling, deleting)] == [False] * 3
 

@@ -73,7 +73,7 @@ async def test_an_instance_between_two_executions_has_not_ended(store: Store) ->
     turn = next_turn("i", stamp, events=(CONTINUED,), continued=continuation())
     await accepted(store, turn)
 
-    assert await store.delete([("i", stamp.incarnation)]) is None
+    assert await store.admin.delete([("i", stamp.incarnation)]) is None
 
     [row] = await store.read_instances(["i"])
     assert row is not None

@@ -105,5 +105,5 @@ async def test_when_the_clock_has_moved_a_session_stays_with_its_worker(
     lost = await store.renew_sessions("w1", ["s"], lease_ms=LEASE_MS, idle_ms=idle_ms)
 
     assert lost == []
-    [row] = await store.read_sessions()
+    [row] = await store.admin.read_sessions()
     assert (row.owner, row.until_ms) == ("w1", moving.clock() + LEASE_MS)

@@ -41,7 +41,7 @@ def keeping(store: Store, metrics: Metrics | None = None, **kept: Any) -> Housek
 
 
 async def ids(store: Store) -> set[str]:
-    rows = await store.list_instances(InstanceFilter(), limit=500)
+    rows = await store.admin.list_instances(InstanceFilter(), limit=500)
     return {row.instance_id for row in rows}
 
 
@@ -234,7 +234,7 @@ async def test_a_tree_that_changes_meanwhile_does_not_keep_the_others(
         await ended(store, f"i{number}")
     clock.advance(2 * DAY)
     house = keeping(store, ended=DAY)
-    read_children = store.read_children
+    read_children = store.admin.read_children
 
     async def read_and_start(instance_ids: Any) -> Any:
         found = await read_children(instance_ids)
@@ -242,7 +242,7 @@ async def test_a_tree_that_changes_meanwhile_does_not_keep_the_others(
             await child_of(store, "i1", "late", is_over=False)
         return found
 
-    store.read_children = read_and_start  # type: ignore[method-assign]  # a race, on purpose
+    store.admin.read_children = read_and_start  # type: ignore[method-assign]  # a race, on purpose
 
     assert (await house.run_once()).instances == 2
     assert await ids(store) == {"i1", "late"}
@@ -289,7 +289,7 @@ async def continued(store: Store, instance_id: str, times: int) -> Stamp:
 
 
 async def executions(store: Store, instance_id: str) -> list[int]:
-    return [row.execution for row in await store.read_executions(instance_id)]
+    return [row.execution for row in await store.admin.read_executions(instance_id)]
 
 
 async def test_earlier_executions_beyond_the_number_kept_go(store: Store) -> None:
@@ -347,7 +347,7 @@ async def test_what_could_not_be_pruned_is_pruned_the_next_time(
         raise StoreUnavailableError("not now")
 
     with monkeypatch.context() as patched:
-        patched.setattr(store, "prune", unavailable)
+        patched.setattr(store.admin, "prune", unavailable)
         with pytest.raises(StoreUnavailableError):
             await house.run_once()
 

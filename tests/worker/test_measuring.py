@@ -16,6 +16,7 @@ from perdure.store.observer import Observer
 from perdure.store.observing import NOT_OBSERVED, OPERATIONS, PARTS, observable, operations_of
 from perdure.store.opening import open_store
 from perdure.store.postgres.store import PostgresStore
+from perdure.store.sql.admin import SqlAdmin
 from perdure.store.sql.deciders import SqlDeciders
 from perdure.store.sql.feed_store import SqlFeed
 from perdure.store.sql.stream_store import SqlStreams
@@ -179,6 +180,7 @@ def test_no_operation_of_a_part_has_the_name_of_another() -> None:
     [
         (SqliteStore, Store),
         (PostgresStore, Store),
+        (SqlAdmin, PARTS["admin"]),
         (SqlDeciders, PARTS["deciders"]),
         (SqlFeed, PARTS["feed"]),
         (SqlStreams, PARTS["streams"]),

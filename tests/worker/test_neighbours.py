@@ -210,7 +210,7 @@ async def test_sessions_of_a_lasting_name_wait_for_its_next_process(
     for _ in range(SWEEPS_ON_SERVER):
         await watch.neighbours.look()
 
-    assert [found.owner for found in await store.read_sessions()] == ["c"]
+    assert [found.owner for found in await store.admin.read_sessions()] == ["c"]
 
 
 def counts(store: Store) -> tuple[int, ...]:

@@ -131,16 +131,16 @@ async def _look_at_workers(store: Store) -> Finding:
 
 async def _look_at_status(store: Store, status: Status) -> Finding:
     wanted = InstanceFilter(statuses=(status,))
-    count = await store.count_instances(wanted)
+    count = await store.admin.count_instances(wanted)
     if not count:
         return ok(status.value, "none")
-    rows = await store.list_instances(wanted, limit=LISTED)
+    rows = await store.admin.list_instances(wanted, limit=LISTED)
     found = f"{count}: {_listed([row.instance_id for row in rows], count)}"
     return warn(status.value, found, "see perdure explain ID, or client.handle(ID).explain()")
 
 
 async def _look_at_dead_jobs(store: Store) -> Finding:
-    jobs = await store.read_dead_jobs(limit=PAGE_MAX)
+    jobs = await store.admin.read_dead_jobs(limit=PAGE_MAX)
     if not jobs:
         return ok("dead jobs", "none")
     count = f"{len(jobs)} or more" if len(jobs) == PAGE_MAX else str(len(jobs))

@@ -98,7 +98,7 @@ async def instances(
         mark = PageMark(*read_cursor("instances", after, (int, str)))
     store, waits = self._core.store, which.get("waits")
     if waits is None:
-        rows, following = await store.list_page(wanted, limit=size, after=mark)
+        rows, following = await store.admin.list_page(wanted, limit=size, after=mark)
     else:
         rows, following = await list_waiting(store, wanted, waits, limit=size, after=mark)
     is_any_running = any(row.status is Status.RUNNING for row in rows)
@@ -111,7 +111,7 @@ async def instances(
 
 async def count(self: Client, **which: Unpack[InstanceQuery]) -> int:
     """Return how many instances there are, with the conditions of `instances`."""
-    return await self._core.store.count_instances(filter_of(which))
+    return await self._core.store.admin.count_instances(filter_of(which))
 
 
 # ---------------------------------------------------------------------- removal
@@ -198,14 +198,14 @@ async def prune(
 
 async def metrics(self: Client) -> StoreTotals:
     """Return how much there is in the whole store, in one snapshot."""
-    return await self._core.store.totals()
+    return await self._core.store.admin.totals()
 
 
 async def queues(self: Client) -> list[QueueInfo]:
     """Return what waits for which definition, and who takes it. What no worker takes is named in
     `unclaimed`."""
     workers = await self._core.live_workers()
-    depths = await self._core.store.queue_depths()
+    depths = await self._core.store.admin.queue_depths()
     found = [queue_of(depth, workers) for depth in depths]
     return sorted(found, key=lambda one: (one.kind, one.name, one.version or "", one.tag or ""))
 
@@ -214,14 +214,14 @@ async def workers(self: Client, *, seen_within: Duration = SEEN_WITHIN) -> list[
     """Return the workers that gave a sign of life lately, how busy they are, and which leases they
     hold."""
     rows = await self._core.live_workers(as_duration("seen_within", seen_within))
-    held = await self._core.store.count_leases(rows)
+    held = await self._core.store.admin.count_leases(rows)
     return sorted((worker_of(row, held) for row in rows), key=lambda one: one.worker_id)
 
 
 async def sessions(self: Client) -> list[SessionInfo]:
     """Return which worker has which session."""
     now_ms = self._core.store.clock()
-    return [session_of(row, now_ms) for row in await self._core.store.read_sessions()]
+    return [session_of(row, now_ms) for row in await self._core.store.admin.read_sessions()]
 
 
 # --------------------------------------------------------------------- dead jobs
@@ -272,7 +272,7 @@ async def retry_dead_job(self: Client, key: str, /) -> None:
     Raises:
         UsageError: There is no such dead job.
     """
-    [was_there] = await self._core.store.retry_dead_jobs([read_job_key(key)])
+    [was_there] = await self._core.store.admin.retry_dead_jobs([read_job_key(key)])
     _refuse_no_dead_job(key, was_there=was_there)
     self._core.noticed_work()
 
@@ -294,7 +294,7 @@ async def retry_dead_jobs(
         keys.append(job.key)
     retried = 0
     for first in range(0, len(keys), PAGE_MAX):
-        retried += sum(await self._core.store.retry_dead_jobs(keys[first : first + PAGE_MAX]))
+        retried += sum(await self._core.store.admin.retry_dead_jobs(keys[first : first + PAGE_MAX]))
         self._core.noticed_work()
     return retried
 
@@ -305,7 +305,7 @@ async def forget_dead_job(self: Client, key: str, /) -> None:
     Raises:
         UsageError: There is no such dead job.
     """
-    [was_there] = await self._core.store.forget_dead_jobs([read_job_key(key)])
+    [was_there] = await self._core.store.admin.forget_dead_jobs([read_job_key(key)])
     _refuse_no_dead_job(key, was_there=was_there)
 
 
@@ -377,7 +377,7 @@ async def drop_message(self: Client, instance_id: str, no: int, /) -> None:
         InstanceNotFoundError: There is no such instance.
     """
     check_count("no", no, least=-MAX_COUNT)
-    if not await self._core.store.drop_message(check_id("instance id", instance_id), no):
+    if not await self._core.store.admin.drop_message(check_id("instance id", instance_id), no):
         await _refuse_unknown(self._core.store, instance_id)
         raise UsageError(
             f"the inbox of {instance_id!r} has no message {no!r}: client.inbox() lists what is "
@@ -396,7 +396,7 @@ async def _refuse_unknown(store: Store, instance_id: str) -> None:
 
 
 async def _end_job(core: ClientCore, key: JobKey, body: Body) -> None:
-    if not await core.store.end_job_by_hand(key, body.kind, body.body):
+    if not await core.store.admin.end_job_by_hand(key, body.kind, body.body):
         await _refuse_unknown(core.store, key.instance_id)
         raise UsageError(
             f"there is no job {key.idempotency_key!r}: it may have ended meanwhile; "

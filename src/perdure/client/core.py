@@ -376,7 +376,7 @@ class ClientCore:
         """Return what tokens of promises are signed with."""
         epoch = self.store.epoch.number
         if self._secret is None or self._secret[0] != epoch:
-            self._secret = (epoch, await self.store.read_secret())
+            self._secret = (epoch, await self.store.admin.read_secret())
         return self._secret[1]
 
     # ---------------------------------------------------------------------- waiting

@@ -191,7 +191,7 @@ class Handle(Generic[R_co]):
 
     async def stats(self) -> InstanceStats:
         """Return how much is stored for the instance."""
-        stats = await self._core.store.instance_stats(self.instance_id)
+        stats = await self._core.store.admin.instance_stats(self.instance_id)
         if stats is None:
             raise InstanceNotFoundError(self.instance_id)
         return stats
@@ -205,7 +205,7 @@ class Handle(Generic[R_co]):
 
     async def progress(self) -> list[Progress]:
         """Return what the running activities of the instance said of their progress."""
-        jobs = await self._core.store.read_progress(self.instance_id)
+        jobs = await self._core.store.admin.read_progress(self.instance_id)
         if not jobs:
             await self._row()
         return [progress_of(job) for job in jobs]

@@ -251,7 +251,7 @@ def _delivery(
 
 async def _read_kv(instances: InstancesForJobs, _: RunningActivity, input: bytes) -> ReadKvOutput:
     asked = msgspec.json.decode(input, type=ReadKvInput)
-    kept = (await instances.store.read_kv(asked.instance_id, asked.key)).get(asked.key)
+    kept = (await instances.store.admin.read_kv(asked.instance_id, asked.key)).get(asked.key)
     if kept is not None:
         return ReadKvOutput(msgspec.Raw(kept.value))
     [row] = await instances.store.read_instances([asked.instance_id])

@@ -106,7 +106,7 @@ class WaitingJob(NamedTuple):
     """How its last attempt failed."""
 
 
-class Store(AdminStore, TransactionStore, Protocol):
+class Store(TransactionStore, Protocol):
     """Rows and leases behind one atomic commit."""
 
     clock: Clock
@@ -122,6 +122,11 @@ class Store(AdminStore, TransactionStore, Protocol):
     """Whether `read_presences` can tell of any worker."""
     locks_turns: bool
     """Whether `commit_locked` can be used: not in a transaction of the user's."""
+
+    @property
+    def admin(self) -> AdminStore:
+        """What people use: lists, counts, removal, repair."""
+        ...
 
     @property
     def deciders(self) -> DeciderStore:

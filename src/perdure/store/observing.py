@@ -14,6 +14,7 @@ from inspect import iscoroutinefunction
 from time import perf_counter
 from typing import Any, TypeVar
 
+from perdure.store.admin import AdminStore
 from perdure.store.base import Store
 from perdure.store.deciders import DeciderStore
 from perdure.store.feed import FeedStore
@@ -28,7 +29,12 @@ NOT_OBSERVED = frozenset(
 )
 """Not operations: they happen once, or ask nothing of the database."""
 
-PARTS: dict[str, type] = {"deciders": DeciderStore, "feed": FeedStore, "streams": StreamStore}
+PARTS: dict[str, type] = {
+    "admin": AdminStore,
+    "deciders": DeciderStore,
+    "feed": FeedStore,
+    "streams": StreamStore,
+}
 """The contracts of what a store has operations in besides its own, by name."""
 
 C = TypeVar("C", bound=type)

@@ -133,9 +133,9 @@ async def _run(
 
 async def _outcome(trial: Trial) -> LeftBehind:
     store = trial._core.store
-    rows = await store.list_instances(InstanceFilter(), limit=MAX_COMPARED)
+    rows = await store.admin.list_instances(InstanceFilter(), limit=MAX_COMPARED)
     ids = sorted(row.instance_id for row in rows)
-    reports = await store.read_reports(ids) if ids else []
+    reports = await store.admin.read_reports(ids) if ids else []
     calls = Counter(
         f"{name} of {_without_luck(made.instance_id)!r} with {dict(made.arguments)!r}"
         for name, all_made in trial._world.fakes.all_calls().items()
@@ -153,7 +153,7 @@ async def _outcome(trial: Trial) -> LeftBehind:
 
 
 async def _values(store: Store, instance_id: str) -> dict[str, bytes]:
-    return {key: row.value for key, row in (await store.read_kv(instance_id, None)).items()}
+    return {key: row.value for key, row in (await store.admin.read_kv(instance_id, None)).items()}
 
 
 async def _items(store: Store, instance_id: str) -> dict[str, list[bytes]]:

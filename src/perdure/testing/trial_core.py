@@ -107,7 +107,7 @@ class TrialCore(ClientCore):
         """Let the trial come to rest; return a report that is newer than a version."""
 
         async def look(_: InstanceRow) -> ReportRow | None:
-            [found] = await self.store.read_reports([instance_id])
+            [found] = await self.store.admin.read_reports([instance_id])
             return found if found is not None and found.version > after else None
 
         return await self._at_rest(instance_id, "report", look)
@@ -116,7 +116,7 @@ class TrialCore(ClientCore):
         """Let the trial come to rest; return what is kept under a key."""
 
         async def look(_: InstanceRow) -> KvRow | None:
-            kept = (await self.store.read_kv(instance_id, key)).get(key)
+            kept = (await self.store.admin.read_kv(instance_id, key)).get(key)
             return kept if kept is not None and kept.updated_ms > after_ms else None
 
         return await self._at_rest(instance_id, f"value under key {key!r}", look)

@@ -219,7 +219,7 @@ class World:
         Raises:
             NondeterminismError: Code cannot be replayed, or does not fit its history.
         """
-        blocked = await self.store.list_instances(
+        blocked = await self.store.admin.list_instances(
             InstanceFilter(statuses=(Status.BLOCKED,)), limit=100
         )
         for row in blocked:

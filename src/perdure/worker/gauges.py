@@ -37,10 +37,10 @@ class Gauges:
         alive: dict[Labels, float] = {}
         for status in ALIVE:
             wanted = InstanceFilter(statuses=(status,))
-            alive[status.value,] = await self._store.count_instances(wanted)
+            alive[status.value,] = await self._store.admin.count_instances(wanted)
         self._metrics.instances.replace(alive)
         depths: dict[Labels, float] = {}
-        for found in await self._store.queue_depths():
+        for found in await self._store.admin.queue_depths():
             kind, name, variant, _ = found.definition
             for state in ("ready", "later", "leased"):
                 depths[kind, name, variant, state] = getattr(found, state)

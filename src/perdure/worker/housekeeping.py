@@ -143,7 +143,7 @@ class Housekeeping:
 
     async def open(self) -> None:
         """Compare the clock with what the store knew before this worker writes anything."""
-        newest = await self._store.list_instances(InstanceFilter(), limit=1)
+        newest = await self._store.admin.list_instances(InstanceFilter(), limit=1)
         if not newest:
             return
         ahead_ms = self._clock() - newest[0].created_ms
@@ -234,7 +234,9 @@ class Housekeeping:
         )
         deleted = DeletedCounts()
         for _ in range(MAX_PAGES):
-            page, reached = await self._store.list_page(wanted, limit=PAGE, after=self._ended_from)
+            page, reached = await self._store.admin.list_page(
+                wanted, limit=PAGE, after=self._ended_from
+            )
             trees = await self._trees(await self._roots(page))
             ripe = [tree for tree in trees if _is_ripe(tree, before_ms)]
             deleted = _sum(deleted, await self._delete(ripe))
@@ -256,7 +258,7 @@ class Housekeeping:
         )
         deleted = DeletedCounts()
         for _ in range(MAX_PAGES):
-            page, self._items_from = await self._store.list_page(
+            page, self._items_from = await self._store.admin.list_page(
                 wanted, limit=PAGES_OF_ITEMS, after=self._items_from
             )
             trees = await self._trees([TreeMember.of(row) for row in page])
@@ -288,7 +290,7 @@ class Housekeeping:
             born: list[tuple[str, int]] = []
             for begin in range(0, len(generation), PAGE):
                 some = [instance_id for instance_id, _ in generation[begin : begin + PAGE]]
-                for row in await self._store.read_children(some):
+                for row in await self._store.admin.read_children(some):
                     tree = tree_of.get((row.parent_id or "", row.parent_incarnation or 0))
                     if tree is None or len(tree) > MAX_TREE:
                         continue
@@ -314,14 +316,14 @@ class Housekeeping:
         """Delete trees, several in one transaction; those that no longer may go stay."""
         deleted = DeletedCounts()
         for batch in _batches(trees):
-            found = await self._store.delete(_keys(batch))
+            found = await self._store.admin.delete(_keys(batch))
             if found is not None:
                 deleted = _sum(deleted, found)
                 continue
             for tree in batch:
                 # One of them changed in the meantime: another worker was here, or it has a new
                 # child, or its id a new incarnation.
-                deleted = _sum(deleted, await self._store.delete(_keys([tree])))
+                deleted = _sum(deleted, await self._store.admin.delete(_keys([tree])))
         return deleted
 
     # -------------------------------------------------------------- executions
@@ -336,7 +338,9 @@ class Housekeeping:
             # Before: it may continue once more while the store is at it.
             self._continued.discard(instance_id)
             try:
-                pruned = _sum(pruned, await self._store.prune(instance_id, keep_last=keep_last))
+                pruned = _sum(
+                    pruned, await self._store.admin.prune(instance_id, keep_last=keep_last)
+                )
             except BaseException:
                 self._continued.add(instance_id)
                 raise
@@ -345,12 +349,12 @@ class Housekeeping:
         # Once in a worker's life: what continued where no worker kept house. And once more if there
         # were too many to remember.
         for _ in range(MAX_PAGES):
-            page, reached = await self._store.list_page(
+            page, reached = await self._store.admin.list_page(
                 InstanceFilter(), limit=PAGE, after=self._executions_from
             )
             for row in page:
                 if row.execution > keep_last:
-                    done = await self._store.prune(row.instance_id, keep_last=keep_last)
+                    done = await self._store.admin.prune(row.instance_id, keep_last=keep_last)
                     pruned = _sum(pruned, done)
             self._executions_from = reached
             if self._executions_from is None:
@@ -366,7 +370,7 @@ class Housekeeping:
         seen = jumps(self._clock)
         if seen == self._jumps or steady_ms(self._clock) < LASTS_MS:
             return
-        while count := await self._store.wake_stranded(limit=BULK_MAX):
+        while count := await self._store.admin.wake_stranded(limit=BULK_MAX):
             logger.warning(
                 "work was ready, or under a lease, by a time that a wrong clock wrote; it goes on",
                 extra={"stranded": count, "worker_id": self._worker_id},
@@ -386,7 +390,7 @@ class Housekeeping:
         )
         expired = 0
         for _ in range(MAX_PAGES):
-            count = await self._store.expire(expiry, limit=BULK_MAX)
+            count = await self._store.admin.expire(expiry, limit=BULK_MAX)
             expired += count
             if count == 0:
                 return expired, False

@@ -217,7 +217,7 @@ class Serving:
         await self.housekeeping.open()
         if self._options.name is not None and self._store.knows_connections:
             await self._departures.free_own()
-        self.turns.sign_with(await self._store.read_secret())
+        self.turns.sign_with(await self._store.admin.read_secret())
         await self._beat_once(is_first=True)
 
     def _say_foreseen(self) -> None:
@@ -382,7 +382,7 @@ class Serving:
 
     async def _beat_once(self, *, is_first: bool = False) -> None:
         """Find out what to serve, and say it with the sign of life."""
-        recorded = await self._store.definitions() if self.coverage.asks_store else {}
+        recorded = await self._store.admin.definitions() if self.coverage.asks_store else {}
         self._is_stale |= self.coverage.learn(recorded.values())
         if self._epoch_no != self._store.epoch.number:
             # Definitions that were recorded in the life before may be gone.

@@ -164,7 +164,7 @@ async def retry_all(self: Client, *, expect: int, **which: Unpack[InstanceQuery]
 
     async def do(row: InstanceRow) -> bool:
         keys = dead.get((row.instance_id, row.incarnation), [])
-        return bool(keys) and any(await core.store.retry_dead_jobs(keys))
+        return bool(keys) and any(await core.store.admin.retry_dead_jobs(keys))
 
     done = await act_on_all(core, BulkAct("retry", tuple(Status), do), which, expect=expect)
     core.noticed_work()

@@ -87,7 +87,7 @@ async def act_on_all(core: ClientCore, act: BulkAct, which: InstanceQuery, *, ex
     if len(rows) != expect:
         found = len(rows)
         if found > expect:
-            found = max(found, await core.store.count_instances(wanted))
+            found = max(found, await core.store.admin.count_instances(wanted))
         raise UnexpectedCountError(
             f"expect={expect:,}, but the filter matches {found:,} instances that {act.verb}_all is "
             "for; nothing was done. If an earlier call was broken off, these are the ones that "
@@ -122,7 +122,7 @@ async def _find(core: ClientCore, wanted: InstanceFilter, *, most: int) -> list[
     mark: PageMark | None = None
     while len(found) <= most:
         size = min(PAGE_MAX, most + 1 - len(found))
-        rows, mark = await core.store.list_page(wanted, limit=size, after=mark)
+        rows, mark = await core.store.admin.list_page(wanted, limit=size, after=mark)
         found += rows
         if mark is None:
             break

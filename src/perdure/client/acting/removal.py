@@ -114,7 +114,7 @@ class Removal:
         Or the children would have no root, and their ids be in the way of the new ones. What has
         not ended is left alone.
         """
-        children = await self._store.read_children([row.instance_id])
+        children = await self._store.admin.read_children([row.instance_id])
         await self._delete_some(
             [child for child in children if child.parent_incarnation == row.incarnation]
         )
@@ -128,7 +128,9 @@ class Removal:
             InstanceNotFoundError: There is no such instance.
         """
         await self._row(instance_id)
-        return await self._store.prune(instance_id, keep_last=keep_last, ended_before_ms=before_ms)
+        return await self._store.admin.prune(
+            instance_id, keep_last=keep_last, ended_before_ms=before_ms
+        )
 
     async def prune_all(
         self, filter: InstanceFilter, *, keep_last: int, before_ms: int | None, limit: int
@@ -140,7 +142,7 @@ class Removal:
                 continue
             if limit <= 0:
                 break
-            counts = await self._store.prune(
+            counts = await self._store.admin.prune(
                 row.instance_id, keep_last=keep_last, ended_before_ms=before_ms
             )
             if counts.executions:
@@ -184,7 +186,7 @@ class Removal:
                 "raise limit= too"
             )
         if found == limit:
-            found = max(found, await self._store.count_instances(filter))
+            found = max(found, await self._store.admin.count_instances(filter))
         if found != expect:
             raise UnexpectedCountError(
                 f"expect={expect:,}, but the filter matches {found:,} ended instances that are no "
@@ -196,7 +198,7 @@ class Removal:
     async def _remove(self, rows: Sequence[InstanceRow], *, force: bool) -> DeletedCounts | None:
         if not rows:
             return DeletedCounts()
-        counts = await self._store.delete(
+        counts = await self._store.admin.delete(
             [(row.instance_id, row.incarnation) for row in rows], force=force
         )
         if counts is not None:
@@ -234,7 +236,7 @@ class Removal:
         left = limit
         while left is None or left > 0:
             size = PAGE_MAX if left is None else min(PAGE_MAX, left)
-            rows, mark = await self._store.list_page(filter, limit=size, after=mark)
+            rows, mark = await self._store.admin.list_page(filter, limit=size, after=mark)
             for row in rows:
                 yield row
             if mark is None:

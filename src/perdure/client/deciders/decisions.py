@@ -226,7 +226,7 @@ async def refuse_unheard_of(store: Store, decider: str, way_out: str = "") -> No
     Raises:
         NotRegisteredError: That is so, and others are known.
     """
-    seen = {key.name for key in (await store.definitions()).values() if key.kind == DECIDER}
+    seen = {key.name for key in (await store.admin.definitions()).values() if key.kind == DECIDER}
     if decider in seen:
         return
     workers = await store.read_workers(seen_since_ms=store.clock() - LIVE_WORKER_MS)

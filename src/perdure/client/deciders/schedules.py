@@ -235,7 +235,7 @@ async def schedules(self: Client) -> list[ScheduleInfo]:
     mark: PageMark | None = None
     wanted = InstanceFilter(name=SCHEDULE, statuses=LIVE)
     while True:
-        rows, mark = await core.store.list_page(wanted, limit=PAGE_MAX, after=mark)
+        rows, mark = await core.store.admin.list_page(wanted, limit=PAGE_MAX, after=mark)
         for begin in range(0, len(rows), READ_AT_ONCE):
             some = rows[begin : begin + READ_AT_ONCE]
             states += await asyncio.gather(*(read_schedule(core, row) for row in some))

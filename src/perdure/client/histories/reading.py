@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 async def executions(self: Handle[Any]) -> list[ExecutionInfo]:
     """Return the executions whose histories are there, oldest first."""
-    rows = await self._core.store.read_executions(self.instance_id)
+    rows = await self._core.store.admin.read_executions(self.instance_id)
     if not rows:
         await self._row()
     return [execution_of(row) for row in rows]

@@ -17,7 +17,7 @@ async def find_dead_jobs(
     """Return dead jobs that meet all conditions, in order of their keys, from behind a mark."""
     wanted = check_dead_jobs(which)
     while True:
-        jobs = await store.read_dead_jobs(limit=PAGE_MAX, after=mark)
+        jobs = await store.admin.read_dead_jobs(limit=PAGE_MAX, after=mark)
         for job in jobs:
             if is_wanted(job, wanted):
                 yield job

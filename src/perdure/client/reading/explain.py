@@ -98,7 +98,9 @@ async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[Work
         inbox=await store.read_inbox(instance_id),
         jobs=jobs,
         dead=await _count_dead(store, row),
-        sessions={one.session: one for one in await store.read_sessions()} if has_session else {},
+        sessions={one.session: one for one in await store.admin.read_sessions()}
+        if has_session
+        else {},
         workers=workers,
         now_ms=store.clock(),
         tallies=await _read_tallies(store, row, summary),
@@ -129,7 +131,7 @@ async def _read_tallies(store: Store, row: InstanceRow, summary: Summary) -> dic
     ]
     if row.name == FOR_EACH:
         ids.append(row.instance_id)
-    reports = await store.read_reports(ids) if ids else []
+    reports = await store.admin.read_reports(ids) if ids else []
     return {
         instance_id: "no page done yet" if report is None else shown_tally(report.value)
         for instance_id, report in zip(ids, reports, strict=True)
@@ -419,7 +421,7 @@ def _session_of(event: AskedEvent) -> str | None:
 async def _count_dead(store: Store, row: InstanceRow) -> int:
     # Dead jobs come in order of their keys, so those of one instance lie beside each other.
     before = JobKey(row.instance_id, 0, 0, 0)
-    dead = await store.read_dead_jobs(limit=MAX_DEAD_COUNTED, after=before)
+    dead = await store.admin.read_dead_jobs(limit=MAX_DEAD_COUNTED, after=before)
     ours = (row.instance_id, row.incarnation)
     return sum(1 for job in dead if job.key[:2] == ours)
 

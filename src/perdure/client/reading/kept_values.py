@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 async def report(self: Handle[Any]) -> Report | None:
     """Return what the instance says of its progress; None if it never said anything."""
-    [row] = await self._core.store.read_reports([self.instance_id])
+    [row] = await self._core.store.admin.read_reports([self.instance_id])
     if row is None:
         await self._row()
     return report_of(row)
@@ -70,7 +70,7 @@ async def kv(self: Handle[Any], key: Any = None, type: Any = Any, /) -> Any:
         PayloadError: The value is not of that type.
     """
     wanted = None if key is None else key_name(key)
-    rows = await self._core.store.read_kv(self.instance_id, wanted)
+    rows = await self._core.store.admin.read_kv(self.instance_id, wanted)
     if not rows:
         await self._row()
     if wanted is None:

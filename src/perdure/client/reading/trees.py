@@ -121,7 +121,7 @@ async def _add_below(
     while level:
         incarnations = {row.instance_id: row.incarnation for row in level}
         level = []
-        for row in await store.read_children(list(incarnations)):
+        for row in await store.admin.read_children(list(incarnations)):
             is_child = row.parent_incarnation == incarnations.get(row.parent_id or "")
             if is_child and row.instance_id not in found:
                 found[row.instance_id] = row

@@ -50,7 +50,7 @@ async def list_waiting(
     if Status.RUNNING not in (wanted.statuses or (Status.RUNNING,)):
         return InstancePage([], None)
     running = replace(wanted, statuses=(Status.RUNNING,))
-    rows, following = await store.list_page(running, limit=LOOKS, after=after)
+    rows, following = await store.admin.list_page(running, limit=LOOKS, after=after)
     found = []
     events = 0
     for begin in range(0, len(rows), AT_ONCE):

@@ -406,7 +406,7 @@ class InstanceWatch:
         reporting = sorted({want.instance_id for want in wants if want.key is None})
         reports: dict[str, ReportRow | None] = {}
         if reporting:
-            found = await self._store.read_reports(reporting)
+            found = await self._store.admin.read_reports(reporting)
             reports = dict(zip(reporting, found, strict=True))
         for want in wants:
             row = rows[want.instance_id]
@@ -415,7 +415,7 @@ class InstanceWatch:
                 is_news = report is not None and report.version > want.after
                 _give(want, row, report, is_news=is_news)
             elif row is not None:
-                kept = (await self._store.read_kv(want.instance_id, want.key)).get(want.key)
+                kept = (await self._store.admin.read_kv(want.instance_id, want.key)).get(want.key)
                 is_news = kept is not None and kept.updated_ms > want.after
                 _give(want, row, kept, is_news=is_news)
             else:

@@ -7,7 +7,7 @@ batch becomes a transaction (`_hand_in`, `_submit`), and how it reads (`read`).
 from __future__ import annotations
 
 import asyncio
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -75,7 +75,7 @@ FORGET_WHEN_STEADY_MS = 2 * LASTS_MS
 """How long the clock must have been steady: the living need time for a sign of life by it."""
 
 
-class SqlStore(SqlAdmin):
+class SqlStore(ABC):
     """See `perdure.store.base.Store`.
 
     Args:
@@ -92,6 +92,7 @@ class SqlStore(SqlAdmin):
         self.epoch = Epoch()
         self.creates = True
         self.observer: Observer | None = None
+        self.admin = SqlAdmin(self)
         self.deciders = SqlDeciders(self)
         self.feed = SqlFeed(self, approval=approval, before_reading=self._number_feed)
         self.streams = SqlStreams(self)
@@ -115,8 +116,8 @@ class SqlStore(SqlAdmin):
         return False
 
     async def _number_feed(self) -> None:
-        """Do nothing: events have their positions from the commit on, unless a database says
-        otherwise."""
+        """Do nothing: an event has its position when it is committed."""
+        return
 
     @abstractmethod
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
@@ -441,7 +442,8 @@ class SqlStore(SqlAdmin):
         return NO_PRESENCES
 
     async def forget_presence(self, key: int) -> None:
-        """Forget the lock of a worker that is no more."""
+        """Do nothing: there are no such locks."""
+        return
 
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
         """Return when the next turn or job of these becomes claimable; None for never."""
