@@ -107,7 +107,7 @@ class WaitingJob(NamedTuple):
 
 
 class Store(TransactionStore, Protocol):
-    """Rows and leases behind one atomic commit."""
+    """Rows and leases behind one atomic commit, and four parts for the rest."""
 
     clock: Clock
     epoch: Epoch
