@@ -40,7 +40,7 @@ REFUSED = TurnReceipt(TurnStatus.REFUSED)
 
 
 async def is_empty(store: Store) -> bool:
-    """Tell whether nothing is left but definitions."""
+    """Return whether nothing is left but definitions."""
     return await store.admin.totals() == StoreTotals(
         instances=dict.fromkeys(map(str, Status), 0),
         executions=0,

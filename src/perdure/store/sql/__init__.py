@@ -2,8 +2,10 @@
 
 store             the contract's methods
 admin             those that people use
-deciders          those that deciders and projections use
+deciders          those that deciders use
+feed_store        those that readers of the feed use
 stream_store      those that streams use
+access            what these four parts ask of their store
 commits/          batches: load rows, decide, write what was accepted
 questions/        what is only read
 claims            leases on turns and jobs

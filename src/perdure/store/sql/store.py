@@ -331,7 +331,7 @@ class SqlStore(ABC):
         await self.work(release)
 
     async def unpark(self, instance_id: str) -> bool:
-        """Let all workers try a parked or blocked instance again; tell whether it was one."""
+        """Let all workers try a parked or blocked instance again; return whether it was one."""
         return await self.work(
             lambda t: claims.unpark(t.connection, instance_id, now_ms=t.now_ms), if_twice=done_once
         )
