@@ -73,14 +73,14 @@ def _run(checkout: Path, name: str) -> dict[str, Row]:
 def _table(pairs: dict[str, list[Pair]]) -> str:
     lines = [f"{'n':>3} {'old':>10} {'new':>10} {'ratio':>7} {'lowest - highest':>18}  row"]
     for key, of_row in pairs.items():
-        lines.append(_line(f"{key}, {of_row[0].new.unit}", [_values(pair) for pair in of_row]))
+        lines.append(table_line(f"{key}, {of_row[0].new.unit}", [_values(pair) for pair in of_row]))
         costs = [
             (pair.old.cost.cpu_us, pair.new.cost.cpu_us)
             for pair in of_row
             if pair.old.cost is not None and pair.new.cost is not None
         ]
         if costs:
-            lines.append(_line(f"{key}, CPU us", costs))
+            lines.append(table_line(f"{key}, CPU us", costs))
     return "\n".join(lines)
 
 
@@ -88,7 +88,7 @@ def _values(pair: Pair) -> tuple[float, float]:
     return pair.old.median, pair.new.median
 
 
-def _line(name: str, values: Sequence[tuple[float, float]]) -> str:
+def table_line(name: str, values: Sequence[tuple[float, float]]) -> str:
     old, new = (statistics.median(column) for column in zip(*values, strict=True))
     ratios = [after / before for before, after in values if before]
     if not ratios:

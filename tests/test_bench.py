@@ -25,7 +25,16 @@ pytestmark = pytest.mark.timeout(WITHIN_S + 20)
 MACHINERY = {
     *("__init__", "__main__", "cases", "child", "databases", "harness", "machine", "peers"),
     *("report", "servers", "anatomy", "anatomy_run", "anatomy_subjects", "disk", "phases"),
-    *("by_turns", "page_server", "page_visitors", "planting", "stopwatch", "tracer"),
+    *(
+        "apart",
+        "apart_program",
+        "by_turns",
+        "page_server",
+        "page_visitors",
+        "planting",
+        "stopwatch",
+        "tracer",
+    ),
 }
 """Files of `bench` that ask no question of their own."""
 
