@@ -13,15 +13,17 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from perdure import Client, Engine, Retry, Stream, activity, orchestration
+from perdure import Client, Engine, Orchestration, Retry, Stream, activity, orchestration, web
 from perdure.clock import ManualClock
 from perdure.errors import ActivityError
 from perdure.model.hints import Hint
 from perdure.store.opening import open_store
+from perdure.web.pages.routes import PAGES
 from tests.cli.commands import perdure, typed
 from tests.contract.store_values import new_instance
 from tests.engine.stage import OPTIONS, until
 from tests.postgres import SUPERUSER, Server
+from tests.web.site import caller
 
 _numbers = itertools.count(1)
 
@@ -232,6 +234,32 @@ async def test_a_worker_role_tells_others_and_hears_of_them(staffed: Shop) -> No
     assert staffed.may("app", "SELECT last_value FROM {}.told")
     await one.close()
     await other.close()
+
+
+LISTS = ("dead-jobs", "definitions", "projections", "queues", "schedules", "totals", "workers")
+
+
+async def test_a_reader_role_is_enough_for_pages_and_lists(staffed: Shop) -> None:
+    """Places in lists are signed by the secret of the store, which it may not read."""
+    async with Client(staffed.store("app")) as client:
+        for number in range(3):
+            await client.start(f"x-{number}", Orchestration.named("x", str))
+    async with Client(staffed.store("ann")) as client:
+        site = web.app(client, insecure_no_auth=True, read_only=True)
+        async with caller(site) as reader:
+            paths = [page.path for page in PAGES if "{" not in page.path]
+            paths += ["/i/x-1", "/i/x-1?tab=jobs"]
+            paths += [f"/api/{name}" for name in LISTS]
+            statuses = {path: (await reader.get(path)).status_code for path in paths}
+            first = (await reader.get("/api/instances", params={"limit": 2})).json()
+            after = {"after": first["next"]}
+            rest = (await reader.get("/api/instances", params=after)).json()
+            page = (await reader.get("/index.json", params=after)).json()
+
+    assert {path for path, status in statuses.items() if status != 200} == set()
+    assert [one["instance_id"] for one in first["items"]] == ["x-2", "x-1"]
+    assert [one["instance_id"] for one in rest["items"]] == ["x-0"]
+    assert [one["instance_id"] for one in page["items"]] == ["x-0"]
 
 
 def test_a_reader_role_is_enough_for_the_doctor(staffed: Shop) -> None:

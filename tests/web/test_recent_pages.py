@@ -14,6 +14,7 @@ from perdure.web import Access
 from perdure.web.access import AccessScope
 from perdure.web.application import app_of_site
 from perdure.web.changes import PagePace
+from perdure.web.cursors import CursorSecret
 from perdure.web.operations import Site
 from perdure.web.pages.recent import KEPT_S, MAX_KEPT, MadePage, RecentPages
 from perdure.web.rates import Openings
@@ -169,6 +170,7 @@ async def pages(engine: Engine) -> AsyncIterator[httpx.AsyncClient]:
         recent=RecentPages(clock),
         starts=RecentByKey(clock),
     )
+        cursors=CursorSecret(settings.secret),
     async with caller(app_of_site(site)) as client:
         yield client
 

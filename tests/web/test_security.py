@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import html
 import json
 import logging
+import re
 from collections.abc import AsyncIterator, MutableMapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
@@ -19,11 +22,19 @@ from starlette.routing import Mount
 
 import perdure.web
 from perdure import Client, Engine
-from perdure.errors import UsageError
+from perdure.errors import InstanceFailedError, UsageError
 from perdure.web.pages.routes import PAGES
 from perdure.web.settings import WebLimits
 from perdure.web.table import OPERATIONS
-from tests.web.site import HOSTILE, KEY, browser, caller, engine_with_all, memory_url
+from tests.web.site import (
+    HOSTILE,
+    KEY,
+    browser,
+    caller,
+    doomed,
+    engine_with_all,
+    memory_url,
+)
 
 
 @pytest.fixture
@@ -388,15 +399,42 @@ async def test_a_page_has_500_at_most_and_a_cursor_is_ours(client: Client) -> No
 
 async def test_a_list_goes_on_after_a_restart_and_at_another_server(client: Client) -> None:
     """Each application has what it signs forms with by itself."""
-    async with caller(guarded(client), **BEARER) as api:
+    async with caller(guarded(client, secret=b"1" * 32), **BEARER) as api:
         for number in range(3):
             await api.post("/api/instances", json={"name": "x", "instance_id": f"x-{number}"})
         page = (await api.get("/api/instances", params={"limit": 2})).json()
-    async with caller(guarded(client), **BEARER) as api:
+    async with caller(guarded(client, secret=b"2" * 32), **BEARER) as api:
         rest = await api.get("/api/instances", params={"after": page["next"]})
 
     assert [one["instance_id"] for one in page["items"]] == ["x-2", "x-1"]
     assert [one["instance_id"] for one in rest.json()["items"]] == ["x-0"]
+
+
+async def test_a_link_to_a_page_of_a_list_is_good_after_a_restart_and_at_another_server() -> None:
+    async with engine_with_all() as engine:
+        for number in range(50):
+            named: Any = perdure.Orchestration.named("x", str)
+            await engine.start(f"x-{number:02}", named)
+        with suppress(InstanceFailedError):
+            await (await engine.start("failed-2", doomed, "x")).result()
+        async with caller(perdure.web.app(engine, insecure_no_auth=True)) as before:
+            shown = (await before.get("/")).text
+            [older] = re.findall(r'href="(/[^"]*after=[^"]+)"', shown)
+            instances = (await before.get("/api/instances?limit=1")).json()["next"]
+            dead = (await before.get("/api/dead-jobs?limit=1")).json()["next"]
+        links = {
+            html.unescape(older): "done-1",
+            f"/i/family-1?tab=children&page={quote(instances)}": "family-1",
+            f"/queues?after={quote(dead)}": "explode",
+        }
+        async with caller(perdure.web.app(engine, insecure_no_auth=True)) as after:
+            answers = {link: await after.get(link) for link in links}
+
+    assert instances is not None
+    assert dead is not None
+    for link, words in links.items():
+        assert answers[link].status_code == 200, link
+        assert words in answers[link].text, link
 
 
 async def test_no_page_lets_a_payload_do_anything() -> None:

@@ -21,6 +21,7 @@ from perdure.errors import UsageError
 from perdure.web.access import Authorize, Token
 from perdure.web.audit import Audit
 from perdure.web.changes import PagePace
+from perdure.web.cursors import CursorSecret
 from perdure.web.gate import Gate, route_path
 from perdure.web.openapi import API, document_for
 from perdure.web.operations import Site, endpoint, json_response
@@ -74,7 +75,8 @@ def app(
         audit: Keeps an `AuditRow` of each action, before it is done and after: `audit_file(path)`,
             or a function of yours. An action whose row cannot be kept is not done.
         limits: How much callers may ask for.
-        secret: Signs the forms of pages. To be given where several processes serve them together.
+        secret: Signs the forms of pages, and the places in lists where the store's role may only
+            read. To be given where several processes serve them together.
         title: What the pages call the store.
 
     Raises:
@@ -112,6 +114,7 @@ def app_of(client: Client, settings: WebSettings) -> Starlette:
             recent=RecentPages(monotonic),
             starts=RecentByKey(monotonic),
         )
+            cursors=CursorSecret(settings.secret),
     )
 
 

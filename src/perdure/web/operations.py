@@ -13,7 +13,6 @@ import typing
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -26,6 +25,7 @@ from perdure.web.access import Access, AccessScope, now_utc
 from perdure.web.audit import ASKED, DONE, AuditRow, keep_row
 from perdure.web.bodies import read_json
 from perdure.web.changes import PagePace
+from perdure.web.cursors import CursorSecret
 from perdure.web.gate import access_of, check_scope, unescaped
 from perdure.web.pages.recent import RecentPages
 from perdure.web.pages.starts import Starts
@@ -60,6 +60,7 @@ class Site:
     pace: PagePace
     recent: RecentPages
     starts: RecentByKey[Starts]
+    cursors: CursorSecret
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,8 @@ class CheckedRequest(Generic[Q, B]):
         return client
 
     async def cursor_secret(self) -> bytes:
-        """Return what signs the cursors of lists: the same after a restart, and at every server of
-        the store."""
-        return sha256(b"web cursors\0" + await self.client._core.read_secret()).digest()
+        """Return what signs the cursors of lists; see `CursorSecret`."""
+        return await self.site.cursors.read(self.client._core)
 
     @property
     def wants_stream(self) -> bool:

@@ -87,7 +87,7 @@ class WebSettings:
     """Keeps a row of each action."""
     limits: WebLimits = field(default_factory=WebLimits)
     secret: bytes = field(default_factory=lambda: urandom(32))
-    """Signs forms."""
+    """Signs forms; and places in lists, where the store does not tell its own secret."""
     title: str = ""
     """What the pages call the store."""
     strip: PageStrip | None = None

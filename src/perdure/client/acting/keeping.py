@@ -9,7 +9,7 @@ from perdure.ids import fresh_name
 from perdure.model.histories.events import PromiseMade, SignalReceived, read_event, write_event
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.promises import PromiseId, read_token
-from perdure.store.base import ExecutionKey
+from perdure.store.base import ExecutionKey, NotPermittedError
 
 if TYPE_CHECKING:
     from perdure.client.core import ClientCore
@@ -18,6 +18,14 @@ CALL_PREFIX = "call:"
 """Before the ids of calls, among those of messages."""
 MAX_TRIES = 100
 """How often it is looked again whose a promise is while executions follow each other."""
+
+
+async def find_secret(core: ClientCore) -> bytes | None:
+    """Return what tokens are signed with; None, if the role of this process may not read it."""
+    try:
+        return await core.read_secret()
+    except NotPermittedError:
+        return None
 
 
 async def find_promise(core: ClientCore, token: str) -> PromiseId:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -28,7 +28,7 @@ from perdure.model.turns import (
     TurnClaim,
     WorkerRow,
 )
-from perdure.store.base import Store
+from perdure.store.base import NotPermittedError, Store
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
 from perdure.store.locked_turns import KnownInstance, LockedTurn, News
@@ -345,8 +345,10 @@ class PostgresStore(SqlStore):
     # ---------------------------------------------------------------- helpers
 
     async def _number_feed(self) -> None:
-        """Give positions to what was committed since the last time."""
-        await self.work(_number_feed, is_quiet=True)
+        """Give positions to what was committed since the last time. A role that only reads leaves
+        that to others: to it, the feed ends where they have come to."""
+        with suppress(NotPermittedError):
+            await self.work(_number_feed, is_quiet=True)
 
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
         return self._batcher_of(operations).hand_in(operations)

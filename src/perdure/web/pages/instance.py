@@ -264,7 +264,7 @@ def _value(event: HistoryEvent) -> Json:
 async def _children(
     ask: CheckedRequest[InstancePageQuery, None], info: InstanceInfo
 ) -> dict[str, Any]:
-    secret = ask.site.settings.secret
+    secret = await ask.cursor_secret()
     after = open_cursor(secret, LIST, ask.query.page)
     page = await ask.client.instances(parent=info.instance_id, limit=HISTORY_PAGE, after=after)
     return {

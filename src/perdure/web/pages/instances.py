@@ -50,7 +50,7 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
     except UsageError as error:
         problem = str(error)
     if not problem:
-        secret = ask.site.settings.secret
+        secret = await ask.cursor_secret()
         after = open_cursor(secret, LIST, query.after)
         listed = which if query.children or "parent" in which else {**which, "roots_only": True}
         page = await ask.client.instances(limit=PAGE, after=after, **listed)

@@ -21,7 +21,7 @@ class QueuesPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 async def queues(ask: CheckedRequest[QueuesPageQuery, None]) -> PageContent:
     """Return the page of jobs and queues."""
     found = [one for one in await ask.client.queues() if not one.name.startswith(RESERVED_PREFIX)]
-    secret = ask.site.settings.secret
+    secret = await ask.cursor_secret()
     dead = await ask.client.dead_jobs(
         limit=50,
         after=open_cursor(secret, api.LIST, ask.query.after),
