@@ -20,6 +20,7 @@ from bench import (
     idle,
     idle_fleet,
     latency,
+    long_page,
     many_chains,
     metrics_cost,
     one_activity,
@@ -73,6 +74,7 @@ CASES: dict[str, Case] = {
         server_cost,
         bloat,
         beside_pages,
+        long_page,
     )
     for case in file.CASES
 }

@@ -4,7 +4,14 @@ from typing import Any
 
 from perdure.core.identity import child_incarnation
 from perdure.core.summary import Stop, Summary
-from perdure.model.histories.events import CancelRequested, Parent, Started, Terminated, read_event
+from perdure.model.histories.events import (
+    CancelRequested,
+    Parent,
+    Started,
+    Terminated,
+    read_event,
+    write_event,
+)
 from perdure.model.messages import Delivery
 from tests.core import programs
 from tests.core.harness import ID, START_MS, Script
@@ -76,3 +83,21 @@ def test_stopping_a_continued_instance_closes_the_children_of_that_execution() -
     script.say("b")
     second = script.continued()
     assert Stop(second.execution.id, second.history, None, "stop", START_MS).deliveries == ()
+
+
+def test_a_summary_in_parts_is_that_of_the_whole() -> None:
+    script = Script(programs.starts_detached)
+    script.detached_starts(2)
+    script.detached_is_refused(4)
+    history = script.history
+    news = [write_event(CancelRequested(reason="enough"))]
+    whole = Summary(history)
+
+    for cut in range(len(history) + 1):
+        parts = Summary(history[:cut])
+        before = parts.copy()
+        parts.add(history[cut:])
+
+        assert (parts.open, parts.started) == (whole.open, whole.started)
+        assert parts.digest_with(news, 9) == whole.digest_with(news, 9)
+        assert before.open == Summary(history[:cut]).open

@@ -108,7 +108,7 @@ async def test_what_ends_while_it_is_looked_at_is_said_to_have_ended(stage: Stag
     assert row is not None
     await handle.terminate("enough")
 
-    sentence = explain(await gather_evidence(store, row, []))
+    sentence = explain(await gather_evidence(store, engine._core.summaries, row, []))
 
     assert sentence.startswith("w (waiting 1.0.0) terminated at ")
     assert sentence.endswith(": enough.")

@@ -16,7 +16,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 import perdure.web
-from perdure import Client, Engine, Status, activity, orchestration
+from perdure import Client, Engine, Status, activity, context, orchestration
 from perdure.client.reading.failure_groups import fingerprint, innermost
 from perdure.client.reading.info import InstanceInfo
 from perdure.web.pages.differences import differences
@@ -24,7 +24,7 @@ from perdure.web.pages.instances import worth_explaining
 from perdure.web.pages.rendering import payload, sentence
 from perdure.web.pages.routes import PAGES
 from perdure.web.totals import RecentTotals
-from tests.engine.stage import Gate, until
+from tests.engine.stage import Gate, until, waits_for
 from tests.web.bookshop import PAGES as SHOWN
 from tests.web.site import (
     HOSTILE,
@@ -34,6 +34,7 @@ from tests.web.site import (
     browser,
     caller,
     engine_with_all,
+    go,
     memory_url,
     quick,
 )
@@ -154,6 +155,46 @@ async def test_the_page_of_an_instance_has_the_answer_first(page: httpx.AsyncCli
     answer = shown.partition('<p id="answer">')[2].partition("</p>")[0]
     assert answer.startswith("waits for signal &#39;go&#39; since")
     assert shown.index('id="answer"') < shown.index("<svg")
+
+
+@orchestration
+async def keep_many(values: int) -> str:
+    """Record an event for each value, and wait."""
+    for number in range(values):
+        context().kv["number"] = number
+    return await go.receive()
+
+
+async def test_what_waits_with_20000_events_is_opened_in_parts_and_then_from_what_is_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+    url = memory_url()
+    async with Engine(url, [keep_many]) as engine, Client(url) as client:
+        await waits_for(await engine.start("long-1", keep_many, 19_998), "signal 'go'")
+        store: Any = client._core.store
+        original = store.read_histories
+
+        async def read_histories(*args: Any, **kwargs: Any) -> Any:
+            found = await original(*args, **kwargs)
+            read.append(sum(map(len, found)))
+            return found
+
+        monkeypatch.setattr(store, "read_histories", read_histories)
+        async with caller(perdure.web.app(client, insecure_no_auth=True)) as api:
+            first = (await api.get("/i/long-1.json")).json()
+            of_first, read = read, []
+            again = (await api.get("/i/long-1.json")).json()
+            of_again, read = read, []
+            listed = (await api.get("/index.json")).json()
+
+    assert first["explanation"].startswith("waits for signal 'go' since ")
+    assert first["explanation"] == again["explanation"] == listed["items"][0]["now"]
+    assert max(of_first) <= 500
+    assert sum(of_first) >= 20_000
+    # The newest 400 are for the timeline.
+    assert max(of_again) == 400
+    assert sum(of_again) + sum(read) < 410
 
 
 async def test_a_timeline_has_a_row_for_each_call(page: httpx.AsyncClient) -> None:

@@ -28,6 +28,7 @@ from perdure.client.histories import resetting
 from perdure.client.histories.moving import OrchestrationVersion
 from perdure.client.histories.points import Point
 from perdure.client.histories.resetting import ResetPlan
+from perdure.client.reading.summaries import Summaries
 from perdure.client.reading.watch import InstanceWatch, NewsMark
 from perdure.clock import to_ms
 from perdure.codec import check_id
@@ -78,6 +79,7 @@ class ClientCore:
         self.endings = Endings()
         self.sent_within = SentWithin()
         """Messages that were sent inside transactions, until they have arrived."""
+        self.summaries = Summaries()
         self.beside: Serving | None = None
         """The worker of an engine."""
         self._watch: InstanceWatch | None = None

@@ -166,8 +166,9 @@ class Handle(Generic[R_co]):
         """Return one sentence: what it waits for, since when, who holds it, why nothing moves."""
         row = await self._row()
         workers = [] if row.status.is_terminal else await self._core.live_workers()
-        evidence = await gather_evidence(self._core.store, row, workers)
-        return explain(evidence._replace(schedule=await describe_schedule(self._core, row)))
+        core = self._core
+        evidence = await gather_evidence(core.store, core.summaries, row, workers)
+        return explain(evidence._replace(schedule=await describe_schedule(core, row)))
 
     async def tree(self, *, calls: bool = True) -> InstanceTree:
         """Return the instance with all that it started and called, to any depth.

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
-from perdure.client.reading.explain import explain, gather_evidence, unserved_in
+from perdure.client.reading.explain import Evidence, explain, gather_evidence, unserved_in
 from perdure.client.reading.trees import read_tree
 from perdure.errors import InstanceHeldError, NotServedError
 from perdure.model.instances import InstanceRow, Status
@@ -79,7 +79,7 @@ class Obstacles:
         [row] = await self._core.store.read_instances([handle.instance_id])
         if row is None:
             return
-        evidence = await gather_evidence(self._core.store, row, await self._core.live_workers())
+        evidence = await self._gather(row)
         # Texts of exceptions are in the history and not in the log.
         jobs = [job._replace(failure=None) for job in evidence.jobs]
         sentence = explain(evidence._replace(jobs=jobs))
@@ -120,5 +120,8 @@ class Obstacles:
         return None
 
     async def _unserved(self, row: InstanceRow) -> str:
-        workers = await self._core.live_workers()
-        return unserved_in(await gather_evidence(self._core.store, row, workers))
+        return unserved_in(await self._gather(row))
+
+    async def _gather(self, row: InstanceRow) -> Evidence:
+        core = self._core
+        return await gather_evidence(core.store, core.summaries, row, await core.live_workers())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,6 +21,7 @@ from perdure.model.histories.events import (
     EventsRemoved,
     MessageEvent,
     Parent,
+    PromiseMade,
     RestartedChild,
     SignalReceived,
     SignalTaken,
@@ -33,27 +35,53 @@ from perdure.model.histories.events import (
 )
 from perdure.model.histories.removed import digest_over, left_open
 from perdure.model.messages import Delivery
+from perdure.model.promises import promise_signal
 from perdure.model.turns import InstanceEnd
 
 
-class Summary:
-    """The fold of a history."""
+class OpenPromise(NamedTuple):
+    """A promise that was made, and that is not known to be kept."""
 
-    def __init__(self, history: Sequence[StoredEvent]) -> None:
+    seq: int
+    at_ms: int
+    made: PromiseMade
+
+
+class Summary:
+    """The fold of a history, or of its beginning: what comes behind that can be added."""
+
+    def __init__(self, history: Sequence[StoredEvent] = ()) -> None:
         self.started: Started | None = None
         self.open: dict[int, tuple[AskedEvent, int]] = {}
         """What has no answer yet, and since when, by the number of the event that asked for it."""
         self.unread: dict[int, str] = {}
         """The signals that were kept and that no code has taken, by the number of their event."""
+        self.promises: dict[str, OpenPromise] = {}
+        """The promises that are not kept, oldest first, by the signal that keeps each."""
         self.cancel_reason: str | None = None
-        self._digest: Digest | None = digest_over(history) if history else None
-        for stored in history:
+        self._digest: Digest | None = None
+        self.add(history)
+
+    def add(self, events: Sequence[StoredEvent]) -> None:
+        """Fold the next events of the history, too."""
+        if events:
+            self._digest = digest_over(events, self._digest)
+        for stored in events:
             with suppress(UnreadableEventError):  # a damaged row says nothing; others still do
                 event = read_event(stored.kind, stored.body)
                 if isinstance(event, EventsRemoved):
                     self._take_over(event)
                 else:
                     self._take(event, stored)
+
+    def copy(self) -> Summary:
+        """Return one that stays as this is now."""
+        other = Summary()
+        other.started, other.cancel_reason = self.started, self.cancel_reason
+        other.open, other.unread = dict(self.open), dict(self.unread)
+        other.promises = dict(self.promises)
+        other._digest = None if self._digest is None else self._digest.copy()
+        return other
 
     @property
     def parent(self) -> Parent | None:
@@ -73,12 +101,13 @@ class Summary:
                 self.started = event
             case CancelRequested(reason=reason):
                 self.cancel_reason = reason
-            case SignalReceived(name=name, wait=wait):
-                self.open.pop(wait or 0, None)
-                if wait is None:
-                    self.unread[stored.seq] = name
+            case SignalReceived():
+                self._take_signal(event, stored.seq)
             case SignalTaken(signal=seq):
                 self.unread.pop(seq, None)
+            case PromiseMade(name=name, execution=execution, number=number):
+                signal = promise_signal(name, execution, number)
+                self.promises[signal] = OpenPromise(stored.seq, stored.at_ms, event)
             case WentBack(children=children):
                 for child in children:
                     self._rename_child(child)
@@ -88,6 +117,12 @@ class Summary:
                     self.open.pop(schedule, None)
                 elif isinstance(event, AskedEvent) and stored.kind.endswith(_OPENING):
                     self.open[stored.seq] = (event, stored.at_ms)
+
+    def _take_signal(self, signal: SignalReceived, seq: int) -> None:
+        self.open.pop(signal.wait or 0, None)
+        self.promises.pop(signal.name, None)
+        if signal.wait is None:
+            self.unread[seq] = signal.name
 
     def _take_over(self, removed: EventsRemoved) -> None:
         for stored, event in left_open(removed):

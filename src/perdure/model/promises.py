@@ -44,12 +44,17 @@ class PromiseId(NamedTuple):
     @property
     def signal(self) -> str:
         """The name of the signal that keeps it."""
-        return f"{SIGNAL_PREFIX}{self.name}#{self.execution}.{self.number}"
+        return promise_signal(self.name, self.execution, self.number)
 
     @property
     def message_id(self) -> str:
         """The id under which it is kept: once, from wherever."""
         return promise_message_id(self.execution, self.number)
+
+
+def promise_signal(name: str, execution: int, number: int) -> str:
+    """Return the name of the signal that keeps a promise of an instance."""
+    return f"{SIGNAL_PREFIX}{name}#{execution}.{number}"
 
 
 def promise_message_id(execution: int, number: int) -> str:

@@ -156,7 +156,7 @@ class TrialCore(ClientCore):
             if not await self._world.wait_unmoved():
                 break
         workers = await self.live_workers()
-        sentence = explain(await gather_evidence(self.store, row, workers))
+        sentence = explain(await gather_evidence(self.store, self.summaries, row, workers))
         raise ResultTimeoutError(
             instance_id, timedelta(0), f"{sentence} {AT_REST.capitalize()}.", what=what
         )

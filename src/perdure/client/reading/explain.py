@@ -11,6 +11,7 @@ import msgspec
 
 from perdure.authoring.failures import recorded
 from perdure.client.reading.overview import unclaimed_key
+from perdure.client.reading.summaries import Summaries
 from perdure.client.reading.tallies import shown_tally
 from perdure.clock import to_datetime
 from perdure.core.deciders.turn import KEYED
@@ -72,7 +73,9 @@ class Evidence(NamedTuple):
     """When it fires next, or why it does not: of a schedule."""
 
 
-async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[WorkerRow]) -> Evidence:
+async def gather_evidence(
+    store: Store, summaries: Summaries, row: InstanceRow, workers: Sequence[WorkerRow]
+) -> Evidence:
     """Ask the store for all that the sentence needs: little of one that has ended."""
     if row.status.is_terminal:
         return await _ended_evidence(store, row)
@@ -83,12 +86,11 @@ async def gather_evidence(store: Store, row: InstanceRow, workers: Sequence[Work
         return await _ended_evidence(store, newer or row)
     number = live.definition_no
     jobs = await store.read_jobs(instance_id)
-    history = []
+    summary = Summary()
     # What is held may have a history that cannot be read, which is why it is held.
     if row.status is Status.RUNNING:
         key = ExecutionKey(instance_id, row.incarnation, row.execution)
-        [history] = await store.read_histories([key])
-    summary = Summary(history)
+        summary = await summaries.read(store, key)
     has_session = any(_session_of(event) for event, _ in summary.open.values())
     return Evidence(
         row=row,
@@ -113,7 +115,7 @@ async def _ended_evidence(store: Store, row: InstanceRow) -> Evidence:
         row=row,
         live=None,
         definition=None,
-        summary=Summary([]),
+        summary=Summary(),
         inbox=(),
         jobs=(),
         dead=await _count_dead(store, row),

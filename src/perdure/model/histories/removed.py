@@ -95,9 +95,14 @@ def left_open(removed: EventsRemoved) -> Iterator[tuple[StoredEvent, Event]]:
         yield StoredEvent(removed.upto, timer.kind, memory.now_ms, b""), timer
 
 
-def digest_over(history: Sequence[StoredEvent]) -> Digest:
-    """Return the hash over a whole history, of which events may have been removed."""
-    digest = digest_for(history[0] if history else None)
+def digest_over(history: Sequence[StoredEvent], before: Digest | None = None) -> Digest:
+    """Return the hash over a whole history, of which events may have been removed.
+
+    Args:
+        history: Its events, from the first one on; or those behind `before`.
+        before: The hash over all that come before them, which may be fed here.
+    """
+    digest = before or digest_for(history[0] if history else None)
     for stored in history:
         if stored.kind == EventsRemoved.kind:
             with suppress(UnreadableEventError):  # damaged: it is hashed as it is
