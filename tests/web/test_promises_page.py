@@ -53,6 +53,26 @@ async def test_open_promises_are_listed_and_kept_from_the_page(engine: Engine) -
     assert after.count("&#34;token&#34;") == 2
 
 
+@orchestration
+async def patient(ctx: Context, values: int) -> int:
+    for number in range(values):
+        ctx.kv["number"] = number
+    due = paid.make()
+    ctx.kv["token"] = due.token
+    return await due.receive()
+
+
+async def test_a_promise_that_was_made_late_in_a_long_history_is_listed() -> None:
+    async with Engine(memory_url(), [patient]) as engine:
+        handle = await engine.start("p-1", patient, 1_200)
+        await until(lambda: handle.kv("token"))
+        async with caller(app(engine, insecure_no_auth=True)) as site:
+            shown = (await site.get("/i/p-1.json?tab=jobs")).json()
+
+    assert [(one["seq"], one["name"]) for one in shown["promises"]] == [(1_202, "paid")]
+    assert shown["more_promises"] == 0
+
+
 async def test_who_only_reads_is_given_no_button(engine: Engine) -> None:
     token, kept = make_token("test", scopes=["read"])
     promise = str(await engine.handle("d-1").kv("token"))

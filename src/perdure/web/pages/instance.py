@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -20,15 +21,15 @@ from perdure.client.histories.finding import (
     look_through,
     read_subjects,
 )
+from perdure.client.histories.histories import key_of
 from perdure.client.reading.as_json import as_json
 from perdure.client.reading.info import HistoryEvent, InstanceInfo, Json
 from perdure.client.reading.tallies import read_tally
 from perdure.clock import to_datetime
 from perdure.errors import EventsRemovedError, NotRegisteredError, PerdureError, UsageError
-from perdure.limits import MAX_FAILURES_KEPT, PAGE_MAX
+from perdure.limits import MAX_FAILURES_KEPT
 from perdure.model.histories.events import KINDS
 from perdure.model.histories.paging import FOR_EACH
-from perdure.model.promises import SIGNAL_PREFIX
 from perdure.web.access import now_utc
 from perdure.web.api.deciders import definition_here, events_of, state_of
 from perdure.web.api.instances import LIST
@@ -47,6 +48,8 @@ HISTORY_PAGE = 100
 EVENTS_SHOWN = 50
 ITEMS_SHOWN = 50
 """How many of the newest items of a stream are shown."""
+PROMISES_SHOWN = 100
+"""How many open promises are shown, the oldest."""
 
 
 KIND_WORDS = tuple(sorted({kind.partition("_")[0] for kind in KINDS} | set(KINDS)))
@@ -115,7 +118,7 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
         case "streams":
             data["streams"] = await _streams(handle)
         case "jobs":
-            data |= await _jobs(ask.client, handle, may_keep="write" in ask.access.scopes)
+            data |= await _jobs(ask.client, handle, info, may_keep="write" in ask.access.scopes)
         case "check":
             data["has_code"] = ask.client._core.beside is not None
         case "state":
@@ -300,7 +303,9 @@ async def _streams(handle: Handle[Json]) -> list[dict[str, Any]]:
     return found
 
 
-async def _jobs(client: Client, handle: Handle[Json], *, may_keep: bool) -> dict[str, Any]:
+async def _jobs(
+    client: Client, handle: Handle[Json], info: InstanceInfo, *, may_keep: bool
+) -> dict[str, Any]:
     dead = await client.dead_jobs(instance_id=handle.instance_id, limit=HISTORY_PAGE)
     progress = {one.key: one for one in await handle.progress()}
     return {
@@ -308,26 +313,26 @@ async def _jobs(client: Client, handle: Handle[Json], *, may_keep: bool) -> dict
         "progress": progress,
         "dead": dead.items,
         "inbox": await client.inbox(handle.instance_id),
-        "promises": await _promises(handle, is_shown=may_keep),
-    }
+    } | await _promises(client, info, is_shown=may_keep)
 
 
-async def _promises(handle: Handle[Json], *, is_shown: bool) -> list[dict[str, Any]]:
-    """Return the promises that are open, oldest first, of the first events of a long history. Those
-    who may not keep them are not given their tokens."""
-    info = await handle.info()
-    if info.status.is_terminal:
-        return []
-    made: dict[str, dict[str, Any]] = {}
-    for event in await handle.history(limit=PAGE_MAX):
-        data = event.data
-        if event.kind == "promise_made":
-            signal = f"{SIGNAL_PREFIX}{data['name']}#{data['execution']}.{data['number']}"
-            token = data["token"] if is_shown else ""
-            made[signal] = {"seq": event.seq, "name": data["name"], "at": event.at, "token": token}
-        elif event.kind == "signal_received":
-            made.pop(str(data.get("name")), None)
-    return list(made.values())
+async def _promises(client: Client, info: InstanceInfo, *, is_shown: bool) -> dict[str, Any]:
+    """Return the promises that are open, oldest first, and how many more there are. Those who may
+    not keep them are not given their tokens."""
+    [row] = await client._core.store.read_instances([info.instance_id])
+    if row is None or row.status.is_terminal:
+        return {"promises": [], "more_promises": 0}
+    found = (await client._core.summaries.read(client._core.store, key_of(row))).promises
+    shown = [
+        {
+            "seq": seq,
+            "name": made.name,
+            "at": to_datetime(at_ms),
+            "token": made.token if is_shown else "",
+        }
+        for seq, at_ms, made in islice(found.values(), PROMISES_SHOWN)
+    ]
+    return {"promises": shown, "more_promises": len(found) - len(shown)}
 
 
 async def _decider(
