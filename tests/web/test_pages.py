@@ -6,6 +6,7 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import Any
@@ -19,10 +20,12 @@ import perdure.web
 from perdure import Client, Engine, Status, activity, context, orchestration
 from perdure.client.reading.failure_groups import fingerprint, innermost
 from perdure.client.reading.info import InstanceInfo
+from perdure.web.application import app_of
 from perdure.web.pages.differences import differences
 from perdure.web.pages.instances import worth_explaining
 from perdure.web.pages.rendering import payload, sentence
 from perdure.web.pages.routes import PAGES
+from perdure.web.settings import WebSettings
 from perdure.web.totals import RecentTotals
 from tests.engine.stage import Gate, until, waits_for
 from tests.web.bookshop import PAGES as SHOWN
@@ -380,6 +383,67 @@ async def test_a_store_is_counted_seldom_however_many_pages_ask(
         await totals.get(client)
 
     assert (once, still, counted) == (1, 1, 2)
+
+
+@dataclass
+class SlowCounts:
+    """Lets each count of what waits take a second, of a clock that stands still otherwise."""
+
+    now_s: float = 0.0
+    counted: int = 0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+    def slow_down(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+        store: Any = client._core.store
+        original = store.queue_depths
+
+        async def slow() -> Any:
+            self.counted += 1
+            self.now_s += 1.0
+            return await original()
+
+        monkeypatch.setattr(store, "queue_depths", slow)
+
+
+async def test_what_waits_is_counted_seldom_however_many_pages_and_programs_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = SlowCounts()
+    paths = ["/queues", "/workers", "/definitions", "/charts"]
+    paths += [f"{path}.json" for path in paths] + ["/api/queues", "/api/definitions"]
+    async with Client(memory_url()) as client:
+        clock.slow_down(client, monkeypatch)
+        settings = WebSettings(insecure_no_auth=True, monotonic=clock)
+        async with caller(app_of(client, settings)) as api:
+            answers = [await api.get(path) for path in paths]
+            clock.now_s += 49.9
+            await api.get("/queues")
+            once = clock.counted
+            clock.now_s += 0.1
+            await api.get("/queues")
+
+    assert {one.status_code for one in answers} == {200}
+    assert (once, clock.counted) == (1, 2)
+
+
+async def test_what_takes_no_time_to_count_is_counted_for_each_program() -> None:
+    """It sees at once what it has done."""
+    named: Any = perdure.Orchestration.named("x", str)
+    settings = WebSettings(insecure_no_auth=True, monotonic=lambda: 0.0)
+    seen = []
+    async with (
+        Client(memory_url()) as client,
+        caller(app_of(client, settings)) as api,
+    ):
+        for number in range(2):
+            await client.start(f"x-{number}", named)
+            [queue] = (await api.get("/api/queues")).json()
+            totals = (await api.get("/api/totals")).json()
+            seen.append((queue["ready"], totals["instances"]["running"]))
+
+    assert seen == [(1, 1), (2, 2)]
 
 
 def test_of_many_that_have_just_been_started_none_is_explained() -> None:

@@ -19,7 +19,7 @@ from perdure.web.operations import Site
 from perdure.web.pages.recent import KEPT_S, MAX_KEPT, MadePage, RecentPages
 from perdure.web.rates import Openings
 from perdure.web.settings import WebSettings
-from perdure.web.totals import RecentByKey, RecentTotals
+from perdure.web.totals import RecentByKey, RecentQueues, RecentTotals
 from tests.web.site import caller, engine_with_all, quick
 
 
@@ -166,11 +166,12 @@ async def pages(engine: Engine) -> AsyncIterator[httpx.AsyncClient]:
         settings=settings,
         streams=streams,
         totals=RecentTotals(clock),
+        queues=RecentQueues(clock),
         pace=PagePace(),
         recent=RecentPages(clock),
         starts=RecentByKey(clock),
-    )
         cursors=CursorSecret(settings.secret),
+    )
     async with caller(app_of_site(site)) as client:
         yield client
 

@@ -41,7 +41,7 @@ from perdure.client.reading.overview import (
     SessionInfo,
     WorkerInfo,
     dead_job_of,
-    queue_of,
+    queues_of,
     read_job_key,
     session_of,
     unclaimed_row,
@@ -206,8 +206,7 @@ async def queues(self: Client) -> list[QueueInfo]:
     `unclaimed`."""
     workers = await self._core.live_workers()
     depths = await self._core.store.admin.queue_depths()
-    found = [queue_of(depth, workers) for depth in depths]
-    return sorted(found, key=lambda one: (one.kind, one.name, one.version or "", one.tag or ""))
+    return queues_of(depths, workers)
 
 
 async def workers(self: Client, *, seen_within: Duration = SEEN_WITHIN) -> list[WorkerInfo]:

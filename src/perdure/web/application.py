@@ -33,7 +33,7 @@ from perdure.web.rates import Openings
 from perdure.web.settings import WebLimits, WebSettings, checked_hosts
 from perdure.web.strip import strip_routes
 from perdure.web.table import OPERATIONS
-from perdure.web.totals import RecentByKey, RecentTotals
+from perdure.web.totals import RecentByKey, RecentQueues, RecentTotals
 
 CLIENT = "perdure_client"
 """Where an application keeps its client."""
@@ -110,11 +110,12 @@ def app_of(client: Client, settings: WebSettings) -> Starlette:
             settings=settings,
             streams=Openings(settings.limits.streams),
             totals=RecentTotals(monotonic),
+            queues=RecentQueues(monotonic),
             pace=PagePace(),
             recent=RecentPages(monotonic),
             starts=RecentByKey(monotonic),
-        )
             cursors=CursorSecret(settings.secret),
+        )
     )
 
 

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from perdure.client.client import Client
+from perdure.client.reading.overview import QueueInfo
 from perdure.ids import fresh_name
 from perdure.web.access import Access, AccessScope, now_utc
 from perdure.web.audit import ASKED, DONE, AuditRow, keep_row
@@ -33,7 +34,7 @@ from perdure.web.problems import RefusalError, document_of, response_for
 from perdure.web.rates import Openings
 from perdure.web.settings import WebSettings
 from perdure.web.sse import StreamEvent, sse
-from perdure.web.totals import RecentByKey, RecentTotals
+from perdure.web.totals import RecentByKey, RecentQueues, RecentTotals
 from perdure.web.values import dump, shown
 
 IDEMPOTENCY_HEADER = "idempotency-key"
@@ -57,6 +58,7 @@ class Site:
     settings: WebSettings
     streams: Openings
     totals: RecentTotals
+    queues: RecentQueues
     pace: PagePace
     recent: RecentPages
     starts: RecentByKey[Starts]
@@ -95,6 +97,10 @@ class CheckedRequest(Generic[Q, B]):
     async def cursor_secret(self) -> bytes:
         """Return what signs the cursors of lists; see `CursorSecret`."""
         return await self.site.cursors.read(self.client._core)
+
+    async def queues(self) -> list[QueueInfo]:
+        """Return what waits for which definition, and who takes it; see `RecentQueues`."""
+        return await self.site.queues.get(self.client)
 
     @property
     def wants_stream(self) -> bool:

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Hashable
 from typing import Generic, TypeVar
 
 from perdure.client.client import Client
-from perdure.model.admin import StoreTotals
+from perdure.client.reading.overview import QueueInfo, queues_of
+from perdure.model.admin import QueueDepth, StoreTotals
 
 KEPT_S = 2.0
-"""How old the numbers may be, at least."""
+"""How old the numbers of a page may be, at least."""
 KEPT_FACTOR = 50.0
 """How much longer they are kept than it took to count them: so counting costs 2 % at most."""
 MAX_KEPT = 32
@@ -27,10 +28,14 @@ class RecentValue(Generic[T]):
         self._monotonic = monotonic
         self._counting: asyncio.Future[None] | None = None
         self._last: T | None = None
-        self._until_s = 0.0
+        self._counted_s = self._took_s = 0.0
 
     async def get(
-        self, count: Callable[[], Awaitable[T]], *, within_s: float | None = None
+        self,
+        count: Callable[[], Awaitable[T]],
+        *,
+        within_s: float | None = None,
+        kept_s: float = KEPT_S,
     ) -> T | None:
         """Return the value, or what it was a moment ago.
 
@@ -38,8 +43,10 @@ class RecentValue(Generic[T]):
             count: Finds it.
             within_s: How long the caller waits. If that is not long enough, it gets that of the
                 last time, None before the first; the counting goes on for those who ask later.
+            kept_s: How old it may be in any case.
         """
-        if self._last is not None and self._monotonic() < self._until_s:
+        kept_s = max(kept_s, KEPT_FACTOR * self._took_s)
+        if self._last is not None and self._monotonic() < self._counted_s + kept_s:
             return self._last
         if self._counting is None or self._counting.done():
             self._counting = asyncio.ensure_future(self._count(count))
@@ -53,8 +60,8 @@ class RecentValue(Generic[T]):
     async def _count(self, count: Callable[[], Awaitable[T]]) -> None:
         began_s = self._monotonic()
         self._last = await count()
-        ended_s = self._monotonic()
-        self._until_s = ended_s + max(KEPT_S, KEPT_FACTOR * (ended_s - began_s))
+        self._counted_s = self._monotonic()
+        self._took_s = self._counted_s - began_s
 
 
 class RecentTotals:
@@ -66,6 +73,28 @@ class RecentTotals:
     async def get(self, client: Client, *, within_s: float | None = None) -> StoreTotals | None:
         """Return how much there is in a store, or what it was a moment ago; see `RecentValue`."""
         return await self._value.get(client.metrics, within_s=within_s)
+
+    async def get_latest(self, client: Client) -> StoreTotals:
+        """Return the same for a program, which is to see soon what it has done: it waits for the
+        numbers, and they are older only where counting takes long."""
+        totals = await self._value.get(client.metrics, kept_s=0.0)
+        assert totals is not None, "they were waited for"
+        return totals
+
+
+class RecentQueues:
+    """What waits in a store: all of it is looked at, however much that is."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._depths: RecentValue[list[QueueDepth]] = RecentValue(monotonic)
+
+    async def get(self, client: Client) -> list[QueueInfo]:
+        """Return what waits for which definition, or did a moment ago, and who takes it now; see
+        `RecentValue`."""
+        core = client._core
+        depths = await self._depths.get(core.store.queue_depths, kept_s=0.0)
+        assert depths is not None, "it was waited for"
+        return queues_of(depths, await core.live_workers())
 
 
 class RecentByKey(Generic[T]):

@@ -9,6 +9,7 @@ token where the worker was given any.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from time import monotonic
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
@@ -25,6 +26,7 @@ from perdure.web.access import Token
 from perdure.web.gate import Gate, access_of, check_scope
 from perdure.web.problems import RefusalError, response_of
 from perdure.web.settings import WebSettings, checked_hosts
+from perdure.web.totals import RecentQueues
 from perdure.web.values import dump
 
 PROBES = ("/healthz", "/readyz")
@@ -90,6 +92,7 @@ class _Probes:
     def __init__(self, worker: WorkerState, client: Client) -> None:
         self._worker = worker
         self._client = client
+        self._queues = RecentQueues(monotonic)
 
     async def healthz(self, request: Request) -> Response:
         """Return whether the process lives and its loops run."""
@@ -118,7 +121,8 @@ class _Probes:
         """Tell how much work runs and waits, by definition and tag, for autoscalers; with
         `?tag=...` only the activities of these tags."""
         check_scope(access_of(request), "read", read_only=False)
-        told = _demand_of(await self._client.queues(), request.query_params.getlist("tag"))
+        queues = await self._queues.get(self._client)
+        told = _demand_of(queues, request.query_params.getlist("tag"))
         return Response(dump(told), media_type="application/json")
 
 

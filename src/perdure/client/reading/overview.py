@@ -134,6 +134,12 @@ def queue_of(depth: QueueDepth, workers: Sequence[WorkerRow]) -> QueueInfo:
     )
 
 
+def queues_of(depths: Iterable[QueueDepth], workers: Sequence[WorkerRow]) -> list[QueueInfo]:
+    """Return the depths of queues as people see them, by kind and name."""
+    found = (queue_of(depth, workers) for depth in depths)
+    return sorted(found, key=lambda one: (one.kind, one.name, one.version or "", one.tag or ""))
+
+
 def worker_of(row: WorkerRow, held: HeldLeases) -> WorkerInfo:
     """Return a stored worker as people see it, with the leases that it holds."""
     own = [one for one in held.counts if one.worker_id == row.worker_id]

@@ -212,13 +212,19 @@ async def fail_job(ask: CheckedRequest[Nothing, FailBody]) -> None:
 
 
 async def show_totals(ask: CheckedRequest[Nothing, None]) -> StoreTotals:
-    """Tell how much there is in the whole store."""
-    return await ask.client.metrics()
+    """Tell how much there is in the whole store.
+
+    It is counted anew, unless the last count was less than 50 times as long ago as it took.
+    """
+    return await ask.site.totals.get_latest(ask.client)
 
 
 async def list_queues(ask: CheckedRequest[Nothing, None]) -> list[QueueInfo]:
-    """Tell what waits for which definition, and who takes it."""
-    return await ask.client.queues()
+    """Tell what waits for which definition, and who takes it.
+
+    It is counted anew, unless the last count was less than 50 times as long ago as it took.
+    """
+    return await ask.queues()
 
 
 async def list_workers(ask: CheckedRequest[WorkersQuery, None]) -> list[WorkerShown]:
@@ -262,7 +268,7 @@ async def list_definitions(ask: CheckedRequest[Nothing, None]) -> list[Definitio
         for served in worker.definitions:
             workers.setdefault(served, []).append(worker.worker_id)
     waiting: dict[ServedDefinition, QueueInfo] = {}
-    for queue in await ask.client.queues():
+    for queue in await ask.queues():
         key = ServedDefinition(queue.kind, queue.name, queue.version or "", queue.tag or "")
         if not queue.name.startswith(RESERVED_PREFIX):
             waiting[key] = queue

@@ -16,6 +16,7 @@ import msgspec
 from perdure.client.client import Client
 from perdure.client.reading.info import InstanceInfo
 from perdure.client.reading.lists import InstanceQuery
+from perdure.client.reading.overview import QueueInfo
 from perdure.errors import UsageError
 from perdure.limits import PAGE_MAX
 from perdure.model.builtins import RESERVED_PREFIX
@@ -88,7 +89,7 @@ async def show(ask: CheckedRequest[ChartsPageQuery, None]) -> PageContent:
             "ends": lately.ends,
             "took": lately.took,
             "overall": lately.overall,
-            "queues": await _queues(ask.client),
+            "queues": _busiest(await ask.queues()),
             "operations": operations(ask.client),
             "totals": totals,
         },
@@ -154,11 +155,11 @@ def quantile(values: Sequence[float], share: float) -> float | None:
     return sorted(values)[max(0, ceil(share * len(values)) - 1)] if values else None
 
 
-async def _queues(client: Client) -> list[dict[str, Any]]:
+def _busiest(queues: Sequence[QueueInfo]) -> list[dict[str, Any]]:
     """Return the queues with most to do, by what is ready and since when."""
     found = [
         one
-        for one in await client.queues()
+        for one in queues
         if not one.name.startswith(RESERVED_PREFIX) and (one.ready or one.leased or one.later)
     ]
     found.sort(key=lambda one: (-one.ready, one.name))

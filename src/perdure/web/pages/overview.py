@@ -20,7 +20,7 @@ class QueuesPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 async def queues(ask: CheckedRequest[QueuesPageQuery, None]) -> PageContent:
     """Return the page of jobs and queues."""
-    found = [one for one in await ask.client.queues() if not one.name.startswith(RESERVED_PREFIX)]
+    found = [one for one in await ask.queues() if not one.name.startswith(RESERVED_PREFIX)]
     secret = await ask.cursor_secret()
     dead = await ask.client.dead_jobs(
         limit=50,
@@ -44,9 +44,7 @@ async def queues(ask: CheckedRequest[QueuesPageQuery, None]) -> PageContent:
 async def workers(ask: CheckedRequest[Nothing, None]) -> PageContent:
     """Return the page of workers, with what no worker takes at its head."""
     unserved = [
-        one
-        for one in await ask.client.queues()
-        if one.unclaimed is not None and (one.ready or one.later)
+        one for one in await ask.queues() if one.unclaimed is not None and (one.ready or one.later)
     ]
     return PageContent(
         template="workers.html",
