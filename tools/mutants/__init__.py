@@ -13,6 +13,7 @@ from tools.mutants import (
     commits,
     items,
     lateness,
+    looks,
     promises,
     removed_events,
     repair,
@@ -44,6 +45,7 @@ GROUPS: dict[str, tuple[Mutant, ...]] = {
     "Very many items": items.ITEMS,
     "Streams": streams.STREAMS,
     "Doors": web.DOORS,
+    "Looks": looks.LOOKS,
 }
 
 MUTANTS = tuple(chain.from_iterable(GROUPS.values()))
