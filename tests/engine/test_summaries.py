@@ -206,7 +206,7 @@ async def test_an_id_that_is_used_again_is_another_history(store: Store) -> None
     await started(store, *calls(2 * PAGE))
     summaries = Summaries()
     await summaries.read(store, KEY)
-    assert await store.delete([("i", 7)], force=True)
+    assert await store.admin.delete([("i", 7)], force=True)
 
     gone = await summaries.read(store, KEY)
     await started(store, *calls(1), incarnation=8)
@@ -238,7 +238,7 @@ async def test_what_was_read_of_a_decider_outlasts_the_removal_of_its_old_events
     key = await shop_with(store, (*[PLACED] * (2 * PAGE), EFFECT))
     summaries = Summaries()
     before = await summaries.read(store, key)
-    assert await store.remove_events(EventRemoval(*key, 900, 899, 9, STANDING), before_ms=FAR)
+    assert await store.deciders.remove_events(EventRemoval(*key, 900, 899, 9, STANDING), before_ms=FAR)
     reads = Reads(store, monkeypatch)
 
     after = await summaries.read(store, key)
@@ -256,7 +256,7 @@ async def test_a_removal_of_what_was_read_last_has_all_read_anew(store: Store) -
     await goes_on(
         store, await latest(store), *[PLACED] * PAGE, EFFECT, snapshot=Snapshot(1, 9, b"")
     )
-    assert await store.remove_events(
+    assert await store.deciders.remove_events(
         EventRemoval(*key, last + 9, last + 8, 9, STANDING), before_ms=FAR
     )
 

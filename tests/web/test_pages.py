@@ -397,14 +397,14 @@ class SlowCounts:
 
     def slow_down(self, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
         store: Any = client._core.store
-        original = store.queue_depths
+        original = store.admin.queue_depths
 
         async def slow() -> Any:
             self.counted += 1
             self.now_s += 1.0
             return await original()
 
-        monkeypatch.setattr(store, "queue_depths", slow)
+        monkeypatch.setattr(store.admin, "queue_depths", slow)
 
 
 async def test_what_waits_is_counted_seldom_however_many_pages_and_programs_ask(

@@ -92,7 +92,7 @@ class RecentQueues:
         """Return what waits for which definition, or did a moment ago, and who takes it now; see
         `RecentValue`."""
         core = client._core
-        depths = await self._depths.get(core.store.queue_depths, kept_s=0.0)
+        depths = await self._depths.get(core.store.admin.queue_depths, kept_s=0.0)
         assert depths is not None, "it was waited for"
         return queues_of(depths, await core.live_workers())
 
