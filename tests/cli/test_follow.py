@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from perdure import Client
-from perdure.cli.commands.follow import drawn_progress, fraction_of
+from perdure.cli.commands.follow import drawn_progress
 from perdure.cli.output import warnings_as_lines
 from perdure.client.reading.info import Json, Progress
 from tests.cli.commands import Command, lines, perdure, typed
@@ -112,30 +112,15 @@ def test_watching_live_needs_a_terminal(shop: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "fraction"),
-    [
-        (0.25, 0.25),
-        (1, 1.0),
-        ([1, 4], 0.25),
-        ({"done": 1, "total": 4, "what": "rows"}, 0.25),
-        ({"done": 1}, None),
-        ([1, 0], None),
-        ([5, 4], None),
-        (True, None),
-        (17, None),
-        ("half", None),
-        (None, None),
-    ],
-)
-def test_progress_is_a_bar_where_it_is_a_part_of_a_whole(
-    value: Json, fraction: float | None
-) -> None:
-    assert fraction_of(value) == fraction
-
-
-@pytest.mark.parametrize(
     ("value", "shown"),
-    [([1, 4], "25%"), ("half of it", '"half of it"'), (None, '"runs"'), (EVIL, "u001b[31mred")],
+    [
+        ([1, 4], "1 of 4"),
+        (0.25, "25%"),
+        ("half of it", '"half of it"'),
+        ([5, 4], "[5, 4]"),
+        (None, '"runs"'),
+        (EVIL, "u001b[31mred"),
+    ],
 )
 def test_a_running_activity_is_drawn_as_far_as_it_is(value: Json, shown: str) -> None:
     one = Progress(

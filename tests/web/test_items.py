@@ -9,7 +9,7 @@ from rich.console import Console
 
 import perdure.web
 from perdure import Engine, Tally, activity, for_each, orchestration
-from perdure.cli.commands.follow import _with_progress, drawn_tally
+from perdure.cli.commands.follow import draw_trees, drawn_tally
 from perdure.client.reading.tallies import ReportedTally
 from tests.engine.stage import Gate, until
 from tests.web.site import KEY, browser, memory_url
@@ -43,7 +43,7 @@ async def test_the_tally_is_shown_while_it_grows() -> None:
         below = await engine.handle(coordinator.instance_id).explain()
         tree = await handle.tree()
         console = Console(file=io.StringIO(), width=120, no_color=True)
-        console.print(await _with_progress(engine, tree))
+        console.print(*await draw_trees(engine, [tree]))
         async with browser(perdure.web.app(engine, key=KEY)) as page:
             shown = (await page.get(f"/i/{coordinator.instance_id.replace('/', '%2F')}")).text
         gate.opened.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +23,8 @@ from perdure.client.client import Client
 from perdure.client.handle import Handle
 from perdure.client.histories.event_texts import names_in, subject_of, value_of
 from perdure.client.reading.as_json import as_json
-from perdure.client.reading.info import HistoryEvent, InstanceTree, Json, Progress
+from perdure.client.reading.info import HistoryEvent, InstanceInfo, InstanceTree, Json, Progress
+from perdure.client.reading.progress import read_portion
 from perdure.client.reading.tallies import ReportedTally, read_tally
 from perdure.errors import InstanceNotFoundError, OutcomeError, ResultTimeoutError, UsageError
 from perdure.model.histories.events import ContinuedAsNew
@@ -36,6 +38,8 @@ DRAW_EVERY_S = 0.5
 EVENTS_PER_LOOK = 500
 MAX_WATCHED = 50
 """How many instances one terminal shows."""
+MAX_ASKED = 20
+"""How many instances are asked at each drawing how far they are."""
 BAR_WIDTH = 24
 
 _ENDED_AS = {
@@ -187,7 +191,7 @@ def watch_command(ids: tuple[str, ...], url: str) -> None:
     use `perdure tail`.
 
     An activity's progress is a bar if it is a number from 0 to 1, [done, total], or an object with
-    `done` and `total`.
+    `done` and `total`, or `done` and `of`. Of many instances, 20 that run say how far they are.
     """
     wanted = read_ids(ids)
     if len(wanted) > MAX_WATCHED:
@@ -206,38 +210,53 @@ async def _watch(client: Client, ids: Sequence[str]) -> list[Status]:
     with Live(console=Console(highlight=False), auto_refresh=False) as live:
         while True:
             trees = [await handle.tree() for handle in handles]
-            parts = [await _with_progress(client, tree) for tree in trees]
-            live.update(Group(*parts), refresh=True)
+            live.update(Group(*await draw_trees(client, trees)), refresh=True)
             statuses = [tree.info.status for tree in trees]
             if all(status.is_terminal for status in statuses):
                 return statuses
             await asyncio.sleep(DRAW_EVERY_S)
 
 
-async def _with_progress(client: Client, tree: Any) -> Any:
-    """Return a tree as rich draws it, with the running activities of its root and with how far each
-    `for_each` in it is."""
-    drawn = rich_tree(tree, await _drawn_tallies(client, tree))
-    if tree.info.status is Status.RUNNING:
-        handle = client.handle(tree.info.instance_id)
-        for one in await handle.progress():
-            drawn.add(drawn_progress(one))
-        report = await handle.report()
-        if report is not None and tree.info.name != FOR_EACH:
-            drawn.add(_line("report", report.value))
+async def draw_trees(client: Client, trees: Sequence[InstanceTree]) -> list[Any]:
+    """Return trees as rich draws them: below each instance that runs its running activities, below
+    each `for_each` how far it is, and what the roots report."""
+    from rich.text import Text  # late: rich is needed on a terminal only
+
+    below: dict[str, list[Any]] = {}
+    asked = _to_ask(trees)
+    for info in asked[:MAX_ASKED]:
+        handle = client.handle(info.instance_id)
+        with suppress(InstanceNotFoundError):  # It was deleted meanwhile.
+            if info.name == FOR_EACH:
+                report = await handle.report()
+                below[info.instance_id] = (
+                    [] if report is None else [drawn_tally(read_tally(report.value))]
+                )
+            else:
+                below[info.instance_id] = [drawn_progress(one) for one in await handle.progress()]
+    for tree in trees:
+        if not tree.info.status.is_terminal and tree.info.name != FOR_EACH:
+            report = await client.handle(tree.info.instance_id).report()
+            if report is not None:
+                below.setdefault(tree.info.instance_id, []).append(_line("report", report.value))
+    drawn = [rich_tree(tree, below) for tree in trees]
+    if len(asked) > MAX_ASKED:
+        text = f"bars are drawn for {MAX_ASKED} of {len(asked)} instances; watch the others alone"
+        drawn.append(Text(text, style="dim"))
     return drawn
 
 
-async def _drawn_tallies(client: Client, tree: InstanceTree) -> dict[str, Any]:
-    waiting, found = [tree], {}
-    while waiting:
-        node = waiting.pop()
-        waiting += node.children
-        if node.info.name == FOR_EACH:
-            report = await client.handle(node.info.instance_id).report()
-            if report is not None:
-                found[node.info.instance_id] = drawn_tally(read_tally(report.value))
-    return found
+def _to_ask(trees: Sequence[InstanceTree]) -> list[InstanceInfo]:
+    """Return the instances of trees that may say how far they are, each once: those that run first,
+    and of these those that are nearest to a root."""
+    found: dict[str, InstanceInfo] = {}
+    level = list(trees)
+    while level:
+        for one in level:
+            if one.info.status is Status.RUNNING or one.info.name == FOR_EACH:
+                found.setdefault(one.info.instance_id, one.info)
+        level = [below for one in level for below in (*one.children, *one.calls)]
+    return sorted(found.values(), key=lambda info: info.status.is_terminal)
 
 
 def drawn_tally(tally: ReportedTally) -> Any:
@@ -265,28 +284,11 @@ def drawn_progress(one: Progress) -> Any:
     from rich.table import Table
     from rich.text import Text
 
-    fraction = fraction_of(one.value)
     name = f"{one.activity} (attempt {one.attempt})"
-    if fraction is None:
+    portion = read_portion(one.value)
+    if portion is None:
         return _line(name, one.value) if one.value is not None else _line(name, "runs")
     row = Table.grid(padding=(0, 2, 0, 0))
-    bar = ProgressBar(total=1.0, completed=fraction, width=BAR_WIDTH)
-    row.add_row(Text(printable(name)), bar, f"{fraction:.0%}")
+    bar = ProgressBar(total=1.0, completed=portion.fraction, width=BAR_WIDTH)
+    row.add_row(Text(printable(name)), bar, str(portion))
     return row
-
-
-def fraction_of(value: Json) -> float | None:
-    """Return how far an activity is that shows its progress as a part of a whole."""
-    if isinstance(value, dict):
-        value = [value.get("done"), value.get("total")]
-    if isinstance(value, list):
-        if len(value) != 2 or not all(_is_number(one) for one in value) or value[1] <= 0:
-            return None
-        value = value[0] / value[1]
-    if not _is_number(value) or not 0 <= value <= 1:
-        return None
-    return float(value)
-
-
-def _is_number(value: Json) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

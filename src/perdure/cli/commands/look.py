@@ -334,7 +334,9 @@ def tree_command(instance_id: str, no_calls: bool, form: str, url: str) -> None:
         TREE.show(form, list(_rows(found)))
 
 
-def rich_tree(found: InstanceTree, below: Mapping[str, Any] = MappingProxyType({})) -> Any:
+def rich_tree(
+    found: InstanceTree, below: Mapping[str, Sequence[Any]] = MappingProxyType({})
+) -> Any:
     """Return a tree of instances as one of rich's.
 
     Args:
@@ -359,10 +361,10 @@ def rich_tree(found: InstanceTree, below: Mapping[str, Any] = MappingProxyType({
     waiting = [(found, root)]
     while waiting:
         node, branch = waiting.pop()
-        if node.info.instance_id in below:
-            branch.add(below[node.info.instance_id])
+        for one in below.get(node.info.instance_id, ()):
+            branch.add(one)
         for how, others in (("child", node.children), ("call", node.calls)):
-            waiting += [(one, branch.add(label(one.info, how))) for one in others]
+            waiting += [(other, branch.add(label(other.info, how))) for other in others]
     return root
 
 

@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from perdure.client.histories.event_texts import message_text
 from perdure.client.reading.as_json import as_json
+from perdure.client.reading.progress import read_portion
 from perdure.durations import shown_duration
 from perdure.web.access import Access
 from perdure.web.gate import TWIN, access_of, csrf_token, escaped
@@ -98,6 +99,8 @@ class Renderer:
             compact=compact,
             mail=mail,
             number=number,
+            portion=read_portion,
+            failing=failing,
             started_by=started_by,
             in_words=in_words,
         )
@@ -234,6 +237,15 @@ def compact(value: object, chars: int = 120) -> str:
 def mail(message: Mapping[str, object]) -> str:
     """Return what a message in an inbox is."""
     return message_text(str(message["kind"]), message["data"])
+
+
+def failing(record: Mapping[str, int]) -> str:
+    """Return which part of what ended failed."""
+    failed, ended = record["failed"], record["ended"]
+    if not failed:
+        return "none failed"
+    share = 100 * failed / ended
+    return f"{share:.0f} % failed" if share >= 1 else "less than 1 % failed"
 
 
 def number(value: float) -> str:
