@@ -52,10 +52,14 @@ respected. Points in time are relative in a table and ISO 8601 in UTC elsewhere.
 | `table` | columns for people, long cells cut |
 | `wide` | the same with every column, nothing cut |
 | `tsv` | every column, with tabs between, without headings |
-| `csv` | every column, with headings |
+| `csv` | every column, with headings; a `'` before what a spreadsheet would take for a formula |
 | `json` | one document, every field; also `--json` |
 | `jsonl` | one object per line; also `--jsonl` |
 | `ids` | the first column alone |
+
+What `json` has of a thing is what the [HTTP API](http.md) answers. A list is a bare array here;
+there a long one is a page, with `items` and `next`, and one of instances has their inputs and
+outputs with `payloads=true`.
 
 `--watch` lets a list go on: drawn again on a terminal; in a pipe, rows that are new or changed.
 """

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -41,6 +42,9 @@ UNBOUNDED = 10_000
 
 MAX_WHOLE = 48
 """Up to how many characters what names a thing stays on one line."""
+
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 STYLES = {
     "running": "cyan",
@@ -133,9 +137,9 @@ class Listing(Generic[T]):
     def _csv(self, items: Iterable[T]) -> str:
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow([printable(column.heading) for column in self.columns])
+        writer.writerow([for_spreadsheets(printable(one.heading)) for one in self.columns])
         for item in items:
-            writer.writerow([plain(column.cell(item)) for column in self.columns])
+            writer.writerow([for_spreadsheets(plain(column.cell(item))) for column in self.columns])
         return file.getvalue().removesuffix("\n")
 
 
@@ -167,6 +171,14 @@ def plain(cell: Cell) -> str:
         case timedelta():
             return f"{cell.total_seconds():.3f}"
     return printable(str(cell))
+
+
+def for_spreadsheets(text: str) -> str:
+    """Return a cell that no spreadsheet takes for a formula (SEC-19): a quote is before what would
+    be one. Numbers are none."""
+    if text.startswith(_FORMULA_SIGNS) and not _NUMBER.fullmatch(text):
+        return f"'{text}"
+    return text
 
 
 def for_people(cell: Cell, now: datetime) -> str:
