@@ -232,6 +232,11 @@ CURES = {
         "the common kind of what the database says no to.",
         "the kinds below it say what to do.",
     ),
+    "StoreFullError": (
+        "the disk of the database has no room for what is to be written.",
+        "free some space. Reading goes on meanwhile, a worker goes on by itself, and a caller "
+        "tries again, with the same id if there is one.",
+    ),
     "StoreUnavailableError": (
         "the database is locked, full, read-only or out of reach.",
         "a worker waits and goes on by itself. A caller tries again: with the same id if there "

@@ -38,6 +38,7 @@ PerdureError                     catch this to catch everything below
 ├── NondeterminismError          the code no longer matches its history, or cannot be replayed
 └── StoreError                   the database said no
     ├── StoreUnavailableError    locked, full, read-only or out of reach: may work later
+    │   └── StoreFullError       the disk of the database is full
     ├── StoreCorruptError        the file is damaged or not ours
     ├── SchemaError              no store there yet, or written by a newer perdure
     ├── RowError                 the database refused one value; nothing of it was written
@@ -384,6 +385,10 @@ class StoreUnavailableError(StoreError):
 
     unsure: tuple[object, ...] = ()
     """The operations that may have been written all the same: their answer was lost."""
+
+
+class StoreFullError(StoreUnavailableError):
+    """The disk of the database is full. It can be read, and writes again when there is room."""
 
 
 class StoreCorruptError(StoreError):

@@ -9,7 +9,7 @@ import pytest
 
 from perdure import Engine, activity, orchestration
 from perdure.checking.invariants import check
-from perdure.errors import StoreUnavailableError
+from perdure.errors import StoreFullError
 from tests.disks import fill
 from tests.sizes import WITHIN_S
 
@@ -41,7 +41,7 @@ async def test_a_start_on_a_full_disk_is_told_so_and_running_work_goes_on_when_t
 
         with monkeypatch.context() as impatient:
             impatient.setattr("perdure.client.core.PATIENCE_S", 0.2)
-            with pytest.raises(StoreUnavailableError, match="start it again under the same id"):
+            with pytest.raises(StoreFullError, match=r"disk is full.*start it again"):
                 await engine.start("during", twice, BIG)
         goes_on.set()  # its result cannot be committed yet
         ballast.unlink()

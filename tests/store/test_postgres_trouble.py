@@ -17,7 +17,13 @@ import pytest
 
 from perdure.checking.invariants import check
 from perdure.clock import ManualClock
-from perdure.errors import SchemaError, StoreError, StoreUnavailableError, UsageError
+from perdure.errors import (
+    SchemaError,
+    StoreError,
+    StoreFullError,
+    StoreUnavailableError,
+    UsageError,
+)
 from perdure.model.hints import Hint
 from perdure.model.turns import TurnStatus
 from perdure.store.base import Store
@@ -146,6 +152,14 @@ def test_a_certificate_that_is_refused_is_trouble_of_the_server_and_not_of_a_val
     refused = ssl.SSLCertVerificationError("certificate has expired")
 
     assert type(faults.ours("db", refused)) is StoreUnavailableError
+
+
+def test_a_server_without_disk_space_is_a_full_store() -> None:
+    full = faults.from_server("db", "53100", "could not extend file")
+    crowded = faults.from_server("db", "53300", "too many clients")
+
+    assert type(full) is StoreFullError
+    assert type(crowded) is StoreUnavailableError
 
 
 async def test_a_server_without_tls_is_told_to_who_insists(postgres_url: str) -> None:

@@ -45,3 +45,11 @@ def test_what_the_store_says_stays_in_the_house() -> None:
 
     assert "password" not in str(document)
     assert (document["status"], headers) == (503, {"Retry-After": "5"})
+
+
+def test_a_full_store_is_507_with_a_word_on_when_to_try_again() -> None:
+    document, headers = document_of(errors.StoreFullError("/srv/secret.db: the disk is full"))
+
+    assert "secret" not in str(document)
+    assert (document["status"], document["code"]) == (507, "store_full")
+    assert headers == {"Retry-After": "5"}

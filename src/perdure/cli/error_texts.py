@@ -78,6 +78,8 @@ WHAT_TO_DO: Mapping[type[PerdureError], str] = {
     errors.StoreError: "Read its text; perdure doctor checks the store.",
     errors.StoreUnavailableError: "Try again later. perdure doctor says whether the store answers, "
     "is full or is locked.",
+    errors.StoreFullError: "Free some space on the disk of the database; what waits is written by "
+    "itself then.",
     errors.StoreCorruptError: "Restore a backup. perdure doctor names what is damaged.",
     errors.SchemaError: "Use the version that wrote the store or a newer one, or "
     "perdure migrate where the tables are not there yet.",

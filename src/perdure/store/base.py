@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from perdure.clock import Clock
-from perdure.errors import StoreError
+from perdure.errors import StoreError, StoreFullError, StoreUnavailableError
 from perdure.model.hints import Hint
 from perdure.model.histories.events import StoredEvent
 from perdure.model.histories.failures import Failure
@@ -55,6 +55,17 @@ from perdure.store.within.transactions import TransactionStore
 
 PATIENCE_S = 10.0
 """How long a call of a client waits for a store that is locked, full or out of reach."""
+
+
+def unanswered(text: str, trouble: StoreUnavailableError | None) -> StoreUnavailableError:
+    """Return the error of a caller that has waited in vain for a write.
+
+    Args:
+        text: What it waited for.
+        trouble: What keeps the store from writing.
+    """
+    kind = StoreFullError if isinstance(trouble, StoreFullError) else StoreUnavailableError
+    return kind(text)
 
 
 class NotPermittedError(StoreError):
@@ -156,6 +167,12 @@ class Store(TransactionStore, Protocol):
 
     async def close(self) -> None:
         """Finish what was handed in, then let go of the database."""
+        ...
+
+    @property
+    def trouble(self) -> StoreUnavailableError | None:
+        """What keeps it from being written, as the newest try of this process has found; None:
+        nothing, or the last try is too long ago to tell."""
         ...
 
     async def intern(self, definitions: Sequence[DefinitionKey]) -> list[int]:

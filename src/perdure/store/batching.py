@@ -27,6 +27,7 @@ from typing import Any
 
 from perdure.backoff import GrowingPause
 from perdure.errors import StoreCorruptError, StoreError, StoreUnavailableError
+from perdure.store.base import unanswered
 from perdure.store.counters import StoreCounters
 from perdure.store.loop_calls import LoopCalls
 from perdure.store.off_loop import wait_off_loop
@@ -35,6 +36,8 @@ MAX_BATCH = 5_000
 """Operations in one transaction."""
 FIRST_PAUSE_S = 0.005
 MAX_PAUSE_S = 1.0
+TROUBLE_LASTS_S = 60.0
+"""How long what kept a try from being written is told, if nothing was tried since."""
 CLOSE_WITHIN_S = 10.0
 """How long closing waits for what was handed in, when the database is in trouble."""
 
@@ -156,6 +159,8 @@ class Batcher:
         self._closing = threading.Event()
         self._give_up_at = 0.0
         self._trouble: StoreUnavailableError | None = None
+        self._last_trouble: tuple[StoreUnavailableError, float] | None = None
+        """That of the last try, and when; also when all its callers have given up since."""
         self._defect: BaseException | None = None
         """What has ended the thread, if that was no one's wish."""
         self._pause = GrowingPause(FIRST_PAUSE_S, MAX_PAUSE_S)
@@ -171,6 +176,12 @@ class Batcher:
     def start(self) -> None:
         """Begin to work."""
         self._thread.start()
+
+    @property
+    def trouble(self) -> StoreUnavailableError | None:
+        """What kept the last try from being written; None: nothing, or it was too long ago."""
+        last = self._last_trouble
+        return None if last is None or monotonic() - last[1] > TROUBLE_LASTS_S else last[0]
 
     def hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
         """Have operations written; the future gets an answer for each, in order: what it came to,
@@ -234,7 +245,8 @@ class Batcher:
                 "another process keeps writing, the disk is slow, or a projection does not return "
                 "(the log says which)"
             )
-        return StoreUnavailableError(f"nothing was written within {patience_s:g} s: {trouble}")
+        text = f"nothing was written within {patience_s:g} s: {trouble}"
+        return unanswered(text, self._trouble)
 
     async def close(self) -> None:
         """Finish what was handed in, then end the thread; in trouble, within a bounded time."""
@@ -331,6 +343,8 @@ class Batcher:
             trouble = StoreUnavailableError(f"{type(error).__name__}: {error}")
             self._free_backlog(())
         through = [call for call in self._backlog if call.is_through]
+        if through:
+            self._last_trouble = None
         self._backlog = [call for call in self._backlog if not call.is_through]
         self._answer(through)
         if trouble is not None:
@@ -403,6 +417,7 @@ class Batcher:
             self._pause.restart()
             logger.warning("the store cannot be written now", extra={"trouble": str(trouble)})
         self._trouble = trouble
+        self._last_trouble = (trouble, monotonic())
         self._counters.retries += 1
         self._tell_impatient()
         if not self._closing.wait(self._pause.seconds):

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 
 from perdure.errors import StoreError, StoreUnavailableError
 from perdure.model.turns import TurnStatus
+from perdure.store.base import unanswered
 from perdure.turns.direct.patience import Patience
 
 
 class AwaitedStarts:
-    """Futures by commit id."""
+    """Futures by commit id.
 
-    def __init__(self) -> None:
+    Args:
+        trouble: Returns what keeps the store from writing.
+    """
+
+    def __init__(self, trouble: Callable[[], StoreUnavailableError | None]) -> None:
+        self._trouble = trouble
         self._awaited: dict[int, tuple[asyncio.Future[TurnStatus], int]] = {}
         self._patience = Patience()
 
@@ -46,8 +53,10 @@ class AwaitedStarts:
     def _lose_patience(self, commit_id: int, instance_id: str, patience_s: float) -> None:
         answer, _ = self._awaited.pop(commit_id)
         if not answer.done():
+            trouble = self._trouble()
             text = (
-                f"the store has not answered within {patience_s:g} s; {instance_id!r} may still be "
+                f"the store has not answered within {patience_s:g} s"
+                f"{'' if trouble is None else f' ({trouble})'}; {instance_id!r} may still be "
                 "started: start it again under the same id to find out"
             )
-            answer.set_exception(StoreUnavailableError(text))
+            answer.set_exception(unanswered(text, trouble))

@@ -104,7 +104,7 @@ class TurnWay:
             background: Runs what nothing awaits.
             around: What the process has besides turns.
         """
-        self.starts = AwaitedStarts()
+        self.starts = AwaitedStarts(lambda: store.trouble)
         self.refused = 0
         self._store = store
         self._memory = memory

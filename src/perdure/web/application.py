@@ -17,7 +17,7 @@ from starlette.routing import Route
 
 from perdure.client.client import Client
 from perdure.client.remote.client import RemoteClient
-from perdure.errors import UsageError
+from perdure.errors import StoreFullError, UsageError
 from perdure.web.access import Authorize, Token
 from perdure.web.audit import Audit
 from perdure.web.changes import PagePace
@@ -181,7 +181,13 @@ def _routes(site: Site, renderer: Renderer) -> list[Route]:
         return json_response(site.settings, document)
 
     async def healthz(request: Request) -> Response:
-        return PlainTextResponse("ok\n")
+        # Still 200: the process answers, and another one in its place would write no better.
+        core = site.client._core
+        trouble = core.store.trouble if core.is_open else None
+        if trouble is None:
+            return PlainTextResponse("ok\n")
+        is_full = isinstance(trouble, StoreFullError)
+        return PlainTextResponse(f"degraded: {'store_full' if is_full else 'store_unavailable'}\n")
 
     return [
         Route("/healthz", healthz, methods=["GET"]),

@@ -62,6 +62,7 @@ STATUSES: Mapping[type[errors.PerdureError], int] = {
     errors.NondeterminismError: 409,
     errors.StoreError: 503,
     errors.StoreUnavailableError: 503,
+    errors.StoreFullError: 507,
     errors.StoreCorruptError: 500,
     errors.SchemaError: 503,
     errors.RowError: 422,
@@ -163,7 +164,7 @@ def _of_perdure(error: errors.PerdureError) -> tuple[dict[str, Any], dict[str, s
     if isinstance(error, errors.StoreError):
         logger.warning("the store refused a request", extra={"error": type(error).__name__})
         detail = (type(error).__doc__ or "").split("\n")[0]
-    if status == 503:
+    if status in (503, 507):
         headers["Retry-After"] = str(RETRY_AFTER_S)
     facts = {name: getattr(error, name) for name in FACTS if hasattr(error, name)}
     if "status" in facts:

@@ -101,11 +101,14 @@ class _Probes:
         return _told({"failing": health.failing, "restarts": health.restarts}, is_good=not trouble)
 
     async def readyz(self, request: Request) -> Response:
-        """Return whether the store answers."""
+        """Return whether the store answers, and can be written."""
         try:
             await self._client.workers()
         except PerdureError as error:
             return _told({"store": type(error).__name__}, is_good=False)
+        trouble = self._client._core.store.trouble
+        if trouble is not None:
+            return _told({"store": type(trouble).__name__}, is_good=False)
         return _told({"store": "answers"}, is_good=True)
 
     async def metrics(self, request: Request) -> Response:

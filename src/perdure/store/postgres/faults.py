@@ -12,7 +12,13 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
+from perdure.errors import (
+    RowError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreUnavailableError,
+)
 from perdure.store.base import NotPermittedError
 
 DRIVER_TROUBLE = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError)
@@ -56,6 +62,7 @@ _OF_STATEMENT = ("08", "53400", "58P")
 """How codes begin of what says nothing about our server and our connection, if these still stand:
 the server of a foreign table is away, a limit for temporary files, a file that is missing."""
 _CANCELLED = "57014"
+_DISK_FULL = "53100"
 _NOT_PERMITTED = "42501"
 _SYNTAX = "42601"
 DIALECT = (
@@ -144,7 +151,8 @@ def from_server(where: str, code: str, text: str) -> StoreError:
         told = "keeps a row locked for long; end the transaction that holds it"
         return RowLockedError(f"{where} {told} ({text})")
     if code in _LATER or code[:2] in ("53", "57", "58"):
-        return StoreUnavailableError(f"{where} {_LATER.get(code, 'is in trouble')} ({text})")
+        later = StoreFullError if code == _DISK_FULL else StoreUnavailableError
+        return later(f"{where} {_LATER.get(code, 'is in trouble')} ({text})")
     if code in _CORRUPT:
         return StoreCorruptError(f"{where} is damaged; restore it from a backup ({text})")
     if code in _STATEMENT_LOST:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from weakref import WeakSet
 
 from perdure.clock import Clock, system_clock
-from perdure.errors import StoreError
+from perdure.errors import StoreError, StoreUnavailableError
 from perdure.ids import fresh_name
 from perdure.model.hints import Hint
 from perdure.model.instances import DefinitionKey, LiveRow
@@ -211,6 +211,11 @@ class PostgresStore(SqlStore):
         for lane in self._lanes:
             total.add(lane.counters)
         return total
+
+    @property
+    def trouble(self) -> StoreUnavailableError | None:
+        """See `Store`."""
+        return next((one.trouble for one in self._batchers if one.trouble), None)
 
     async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
         """Return what is new of instances; the lane of their turns hears of it too."""

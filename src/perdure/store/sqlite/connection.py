@@ -22,7 +22,13 @@ from functools import cache
 from time import monotonic
 from typing import Any, NoReturn, TypeAlias
 
-from perdure.errors import RowError, StoreCorruptError, StoreError, StoreUnavailableError
+from perdure.errors import (
+    RowError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreUnavailableError,
+)
 from perdure.model.tables import Parameters
 from perdure.store.sql.connection import Asked, Value
 from perdure.store.sql.statement_files import PARTS, text_of
@@ -271,9 +277,16 @@ def _looks_at(until_s: float | None) -> Callable[[], bool] | None:
 def trouble_of(path: str, error: BaseException | None) -> StoreUnavailableError | None:
     """Return what keeps all others from writing, if an error that user code got says so."""
     primary = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if primary in (_FULL, _IOERR):
-        return StoreUnavailableError(f"{path} {_LATER[primary]} ({error})")
-    return None
+    return _later(path, primary, error) if primary in (_FULL, _IOERR) else None
+
+
+def _later(path: str, primary: int, error: BaseException | None) -> StoreUnavailableError:
+    kind: type[StoreUnavailableError] = StoreUnavailableError
+    if primary in _LOCKS:
+        kind = FileLockedError
+    elif primary == _FULL:
+        kind = StoreFullError
+    return kind(f"{path} {_LATER[primary]} ({error})")
 
 
 def raise_ours(path: str, error: sqlite3.Error) -> NoReturn:
@@ -281,8 +294,7 @@ def raise_ours(path: str, error: sqlite3.Error) -> NoReturn:
     # What has no code is of the driver itself, about a value that it cannot bind.
     primary = getattr(error, "sqlite_errorcode", _RANGE) & 0xFF  # The rest is the extended code.
     if primary in _LATER:
-        kind = FileLockedError if primary in _LOCKS else StoreUnavailableError
-        raise kind(f"{path} {_LATER[primary]} ({error})") from error
+        raise _later(path, primary, error) from error
     if primary in _BROKEN:
         raise StoreCorruptError(f"{path} {_BROKEN[primary]} ({error})") from error
     if primary in _BAD_VALUES:

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from perdure.clock import Clock, system_clock
 from perdure.clock_watch import WatchedSystemClock
-from perdure.errors import StoreError, UsageError
+from perdure.errors import StoreError, StoreUnavailableError, UsageError
 from perdure.model.hints import Hint
 from perdure.store.base import Store
 from perdure.store.batching import Batcher
@@ -127,6 +127,11 @@ class SqliteStore(SqlStore):
     def counters(self) -> StoreCounters:
         """Return what it has done."""
         return self._counters
+
+    @property
+    def trouble(self) -> StoreUnavailableError | None:
+        """See `Store`."""
+        return None if self._batcher is None else self._batcher.trouble
 
     def change_count(self, kind: Hint) -> int:
         """Return a number that differs after another store, in any process, has given a hint."""

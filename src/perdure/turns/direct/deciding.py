@@ -23,9 +23,8 @@ from perdure.backoff import pause_after
 from perdure.core.deciders.answers import Answer, DirectInput
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.identity import ExecutionId
-from perdure.errors import StoreUnavailableError
 from perdure.ids import chance
-from perdure.store.base import ExecutionKey, Store
+from perdure.store.base import ExecutionKey, Store, unanswered
 from perdure.turns.background import Background
 from perdure.turns.direct.patience import Patience
 from perdure.turns.direct.waiting_input import SharedTurnError, WaitingInput
@@ -99,7 +98,7 @@ class Deciding:
         """
         asked = WaitingInput(input)
         while True:
-            waiting = self._patience.begin(patience_s, partial(_lose_patience, asked, patience_s))
+            waiting = self._patience.begin(patience_s, partial(self._lose_patience, asked, patience_s))
             try:
                 self._memory.look_at_epoch()
                 hot = self._memory.hot.get(instance_id)
@@ -140,6 +139,15 @@ class Deciding:
             return False
         return hot.execution.is_completed and await self._way.is_current(hot)
 
+    def _lose_patience(self, asked: WaitingInput, patience_s: float) -> None:
+        trouble = self._store.trouble
+        text = (
+            f"the store has not answered within {patience_s:g} s"
+            f"{'' if trouble is None else f' ({trouble})'}; the input may still be decided: "
+            "give it again under the same input_id to find out"
+        )
+        asked.fail(unanswered(text, trouble))
+
     @staticmethod
     def _is_of(hot: HotInstance, decider: DeciderDefinition) -> bool:
         execution = hot.execution
@@ -149,12 +157,3 @@ class Deciding:
 def pause_before(tries: int) -> float:
     """Return how long to wait before an input is decided again, in seconds."""
     return chance() * pause_after(tries, first_s=FIRST_PAUSE_S, longest_s=MAX_PAUSE_S)
-
-
-def _lose_patience(asked: WaitingInput, patience_s: float) -> None:
-    asked.fail(
-        StoreUnavailableError(
-            f"the store has not answered within {patience_s:g} s; the input may still be decided: "
-            "give it again under the same input_id to find out"
-        )
-    )
