@@ -8,6 +8,7 @@ import html
 import json
 import logging
 import re
+import typing
 from collections.abc import AsyncIterator, MutableMapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -23,6 +24,7 @@ from starlette.routing import Mount
 import perdure.web
 from perdure import Client, Engine
 from perdure.errors import InstanceFailedError, UsageError
+from perdure.web.pages.instance import Tab
 from perdure.web.pages.routes import PAGES
 from perdure.web.settings import WebLimits
 from perdure.web.table import OPERATIONS
@@ -462,7 +464,7 @@ async def test_no_page_lets_a_payload_do_anything() -> None:
                 assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-TABS = ("timeline", "history", "payload", "children", "jobs")
+TABS = tuple(tab for tab in typing.get_args(Tab) if tab != "state")
 
 
 async def test_a_long_value_is_cut_on_the_page_and_whole_in_the_json() -> None:
@@ -581,6 +583,30 @@ async def test_streams_are_limited(client: Client) -> None:
 
     assert (refused.status_code, refused.json()["code"]) == (503, "too_many_streams")
     assert ended.status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/instances", "/api/instances-count", "/", "/index.json", "/failures"]
+)
+async def test_a_list_that_is_not_found_in_time_is_given_up(
+    client: Client, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    """SEC-15."""
+
+    async def never(*_: object, **__: object) -> None:
+        await asyncio.Event().wait()
+
+    for name in ("instances", "count", "dead_jobs"):
+        monkeypatch.setattr(client, name, never)
+    app = guarded(client, limits=WebLimits(list_within_s=0.01))
+    async with caller(app, **BEARER) as api:
+        answer = await api.get(path)
+        one = await api.get("/api/instances/nothing")
+
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
+    assert "query_timeout" in answer.text or "not found within 0.01 s" in answer.text
+    assert one.status_code == 404
 
 
 async def test_a_store_that_is_gone_is_503(client: Client) -> None:

@@ -30,7 +30,7 @@ from perdure.web.cursors import CursorSecret
 from perdure.web.gate import access_of, check_scope, unescaped
 from perdure.web.pages.recent import RecentPages
 from perdure.web.pages.starts import Starts
-from perdure.web.problems import RefusalError, document_of, response_for
+from perdure.web.problems import RETRY_AFTER_S, RefusalError, document_of, response_for
 from perdure.web.rates import Openings
 from perdure.web.settings import WebSettings
 from perdure.web.sse import StreamEvent, sse
@@ -44,6 +44,7 @@ Method: TypeAlias = Literal["GET", "POST", "DELETE"]
 Q = TypeVar("Q")
 B = TypeVar("B")
 S = TypeVar("S", bound=msgspec.Struct)
+T = TypeVar("T")
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -159,6 +160,8 @@ class ApiRoute:
     query: type[msgspec.Struct] = Nothing
     body: type[msgspec.Struct] | None = None
     status: int = 200
+    is_list: bool = False
+    """Whether it looks through much, and is given up after `WebLimits.list_within_s`."""
     streams: str = ""
     """What it sends as server-sent events to those who accept them; empty: nothing."""
 
@@ -188,7 +191,8 @@ def endpoint(operation: ApiRoute, site: Site) -> Callable[[Request], Awaitable[R
             check_scope(access, operation.scope, read_only=site.settings.read_only)
             ask = await _ask(operation, site, request, access)
             await audit.keep(ASKED)
-            found = await operation.handler(ask)
+            found = operation.handler(ask)
+            found = await (found_in_time(site, found) if operation.is_list else found)
         except Exception as error:
             document, headers = document_of(error)
             await audit.keep(document["code"])
@@ -205,6 +209,30 @@ def endpoint(operation: ApiRoute, site: Site) -> Callable[[Request], Awaitable[R
         return json_response(site.settings, found, status=operation.status)
 
     return answer
+
+
+async def found_in_time(site: Site, found: Awaitable[T]) -> T:
+    """Return what a list has, if it is found in time (SEC-15).
+
+    What waits for its turn to be read is not read then. What is being read ends by itself: a look
+    is bounded (decision 42).
+
+    Raises:
+        RefusalError: It was not found in time.
+    """
+    within_s = site.settings.limits.list_within_s
+    try:
+        async with asyncio.timeout(within_s) as limit:
+            return await found
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        text = (
+            f"it was not found within {within_s:g} s: ask for less, with conditions that leave "
+            "fewer, or try again when the store has less to do"
+        )
+        headers = {"Retry-After": str(RETRY_AFTER_S)}
+        raise RefusalError(503, "query_timeout", text, headers) from error
 
 
 def json_response(settings: WebSettings, value: object, *, status: int = 200) -> Response:

@@ -32,6 +32,8 @@ class WebLimits:
     """All headers of a request together."""
     page: int = PAGE_MAX
     """The largest page of a list. A request for more gets so many."""
+    list_within_s: float = 5.0
+    """How long a list, a count or a page of a list may take to be found."""
     wait_s: float = 60.0
     """The longest that a request waits for a result."""
     rate_per_s: float = 200.0

@@ -98,7 +98,8 @@ class Deciding:
         """
         asked = WaitingInput(input)
         while True:
-            waiting = self._patience.begin(patience_s, partial(self._lose_patience, asked, patience_s))
+            lose = partial(self._lose_patience, asked, patience_s)
+            waiting = self._patience.begin(patience_s, lose)
             try:
                 self._memory.look_at_epoch()
                 hot = self._memory.hot.get(instance_id)

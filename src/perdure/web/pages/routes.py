@@ -12,7 +12,14 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from perdure.web.gate import TWIN, access_of, check_scope, unescaped
-from perdure.web.operations import CheckedRequest, Nothing, Site, json_response, read_query
+from perdure.web.operations import (
+    CheckedRequest,
+    Nothing,
+    Site,
+    found_in_time,
+    json_response,
+    read_query,
+)
 from perdure.web.pages import charts, failures, instance, instances, overview
 from perdure.web.pages.content import PageContent
 from perdure.web.pages.recent import MadePage
@@ -27,18 +34,22 @@ class PageRoute:
     path: str
     handler: Callable[[CheckedRequest[Any, Any]], Awaitable[PageContent]]
     query: type[msgspec.Struct] = Nothing
+    is_list: bool = False
+    """As of an `ApiRoute`."""
 
 
 PAGES = (
-    PageRoute(path="/", handler=instances.show, query=instances.ListPageQuery),
+    PageRoute(path="/", handler=instances.show, query=instances.ListPageQuery, is_list=True),
     PageRoute(path="/i/{instance_id}", handler=instance.show, query=instance.InstancePageQuery),
-    PageRoute(path="/failures", handler=failures.show),
-    PageRoute(path="/queues", handler=overview.queues, query=overview.QueuesPageQuery),
-    PageRoute(path="/workers", handler=overview.workers),
+    PageRoute(path="/failures", handler=failures.show, is_list=True),
+    PageRoute(
+        path="/queues", handler=overview.queues, query=overview.QueuesPageQuery, is_list=True
+    ),
+    PageRoute(path="/workers", handler=overview.workers, is_list=True),
     PageRoute(path="/schedules", handler=overview.schedules),
     PageRoute(path="/projections", handler=overview.projections),
-    PageRoute(path="/definitions", handler=overview.definitions),
-    PageRoute(path="/charts", handler=charts.show, query=charts.ChartsPageQuery),
+    PageRoute(path="/definitions", handler=overview.definitions, is_list=True),
+    PageRoute(path="/charts", handler=charts.show, query=charts.ChartsPageQuery, is_list=True),
 )
 
 
@@ -70,7 +81,8 @@ def _endpoint(
         path = {name: unescaped(value) for name, value in request.path_params.items()}
         query = read_query(page.query, request, of_form=True)
         asked = CheckedRequest(site, request, access_of(request), path, query, None)
-        return await page.handler(asked)
+        found = page.handler(asked)
+        return await (found_in_time(site, found) if page.is_list else found)
 
     async def make(request: Request) -> MadePage:
         return renderer.page(request, await content(request))
