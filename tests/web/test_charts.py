@@ -10,7 +10,7 @@ import pytest
 import perdure.web
 from perdure import Client, Engine, Orchestration
 from perdure.telemetry.snapshots import Distribution
-from perdure.web.pages import charts
+from perdure.web.pages import charts, records
 from perdure.web.pages.drawing import HEIGHT, TOP, WIDTH, bar_chart, line_chart
 from tests.web.site import DEFINITIONS, KEY, browser, engine_with_all, memory_url, quick
 
@@ -112,12 +112,12 @@ def test_a_line_breaks_where_nothing_ended() -> None:
     ("share", "value"), [(0.5, 2.0), (0.95, 4.0), (0.01, 1.0)], ids=["half", "most", "least"]
 )
 def test_a_quantile_is_one_of_the_values(share: float, value: float) -> None:
-    assert charts.quantile([4.0, 1.0, 2.0, 3.0], share) == value
+    assert records.quantile([4.0, 1.0, 2.0, 3.0], share) == value
 
 
 def test_of_a_distribution_the_bound_is_told_that_holds_for_so_many() -> None:
     seen = Distribution((0.1, 1.0, 10.0), (90, 9, 1, 0), 0.0)
 
-    assert charts.bound_of(seen, 0.5) == 0.1
-    assert charts.bound_of(seen, 0.95) == 1.0
-    assert charts.bound_of(Distribution((0.1, 1.0), (0, 0, 3), 9.0), 0.95) == 1.0
+    assert records.bound_of(seen, 0.5) == 0.1
+    assert records.bound_of(seen, 0.95) == 1.0
+    assert records.bound_of(Distribution((0.1, 1.0), (0, 0, 3), 9.0), 0.95) == 1.0

@@ -19,7 +19,7 @@ from perdure.web.operations import Site
 from perdure.web.pages.recent import KEPT_S, MAX_KEPT, MadePage, RecentPages
 from perdure.web.rates import Openings
 from perdure.web.settings import WebSettings
-from perdure.web.totals import RecentByKey, RecentQueues, RecentTotals
+from perdure.web.totals import RecentByKey, RecentQueues, RecentTotals, RecentValue
 from tests.web.site import caller, engine_with_all, quick
 
 
@@ -171,6 +171,7 @@ async def pages(engine: Engine) -> AsyncIterator[httpx.AsyncClient]:
         recent=RecentPages(clock),
         starts=RecentByKey(clock),
         cursors=CursorSecret(settings.secret),
+        lately=RecentValue(clock),
     )
     async with caller(app_of_site(site)) as client:
         yield client

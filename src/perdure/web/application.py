@@ -33,7 +33,7 @@ from perdure.web.rates import Openings
 from perdure.web.settings import WebLimits, WebSettings, checked_hosts
 from perdure.web.strip import strip_routes
 from perdure.web.table import OPERATIONS
-from perdure.web.totals import RecentByKey, RecentQueues, RecentTotals
+from perdure.web.totals import RecentByKey, RecentQueues, RecentTotals, RecentValue
 
 CLIENT = "perdure_client"
 """Where an application keeps its client."""
@@ -115,6 +115,7 @@ def app_of(client: Client, settings: WebSettings) -> Starlette:
             recent=RecentPages(monotonic),
             starts=RecentByKey(monotonic),
             cursors=CursorSecret(settings.secret),
+            lately=RecentValue(monotonic),
         )
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import types
 import typing
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -29,12 +29,13 @@ from perdure.web.changes import PagePace
 from perdure.web.cursors import CursorSecret
 from perdure.web.gate import access_of, check_scope, unescaped
 from perdure.web.pages.recent import RecentPages
+from perdure.web.pages.records import Record
 from perdure.web.pages.starts import Starts
 from perdure.web.problems import RETRY_AFTER_S, RefusalError, document_of, response_for
 from perdure.web.rates import Openings
 from perdure.web.settings import WebSettings
 from perdure.web.sse import StreamEvent, sse
-from perdure.web.totals import RecentByKey, RecentQueues, RecentTotals
+from perdure.web.totals import RecentByKey, RecentQueues, RecentTotals, RecentValue
 from perdure.web.values import dump, shown
 
 IDEMPOTENCY_HEADER = "idempotency-key"
@@ -64,6 +65,7 @@ class Site:
     recent: RecentPages
     starts: RecentByKey[Starts]
     cursors: CursorSecret
+    lately: RecentValue[Mapping[str, Record]]
 
 
 @dataclass(frozen=True, slots=True)

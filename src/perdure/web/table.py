@@ -17,6 +17,7 @@ from perdure.client.reading.info import (
     StreamInfo,
 )
 from perdure.client.reading.overview import QueueInfo, SessionInfo
+from perdure.client.reading.served import WorkerShown
 from perdure.model.admin import InstanceStats, StoreTotals
 from perdure.web.api import (
     actions,
@@ -388,7 +389,7 @@ OPERATIONS: tuple[ApiRoute, ...] = (
         handler=overview.list_workers,
         is_list=True,
         query=overview.WorkersQuery,
-        returns=list[overview.WorkerShown],
+        returns=list[WorkerShown],
     ),
     ApiRoute(
         method="GET",

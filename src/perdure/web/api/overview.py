@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import typing
 from collections.abc import AsyncIterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Any
 
 import msgspec
@@ -17,9 +15,11 @@ from perdure.client.deciders.projections import ProjectionInfo
 from perdure.client.reading.info import Json
 from perdure.client.reading.lists import DeadJobQuery
 from perdure.client.reading.overview import DeadJobInfo, QueueInfo, SessionInfo
+from perdure.client.reading.served import ServedDefinition, WorkerShown, shown_worker
 from perdure.limits import BULK_MAX
 from perdure.model.admin import StoreTotals
 from perdure.model.builtins import RESERVED_PREFIX
+from perdure.web.api.describing import DescribedCode, described
 from perdure.web.api.instances import AfterMark, Counted, Limit
 from perdure.web.changes import changed
 from perdure.web.cursors import open_cursor, sign_cursor
@@ -79,56 +79,6 @@ class FailBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     error: str
 
 
-class ServedDefinition(msgspec.Struct, frozen=True, order=True):
-    """What a worker takes."""
-
-    kind: str
-    name: str
-    version: str = ""
-    """Of an orchestration."""
-    tag: str = ""
-    """Of an activity."""
-
-
-class LeasesShown(msgspec.Struct, frozen=True):
-    """How many leases a worker holds on the turns or jobs of a definition."""
-
-    definition: ServedDefinition
-    leased: int
-
-
-class SlotsShown(msgspec.Struct, frozen=True):
-    """The slots of one kind at a worker, and how many were in use at its last sign of life."""
-
-    kind: str
-    """`async`, `threaded` or `process`."""
-    slots: int
-    running: int
-    waiting: int
-    """Jobs that the worker has claimed and that wait for a slot."""
-
-
-class WorkerShown(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker that lives."""
-
-    worker_id: str
-    host: str
-    pid: int
-    started_at: datetime
-    seen_at: datetime
-    definitions: list[ServedDefinition]
-    slots: list[SlotsShown]
-    """Its slots for activities by kind."""
-    instances: int
-    """How many instances it has under a lease now."""
-    jobs: int
-    """How many jobs it has under a lease now."""
-    leases: list[LeasesShown]
-    """These leases by definition."""
-    is_exact: bool
-    """Whether all leases were counted; if not, there are at least so many."""
-
-
 class DefinitionShown(msgspec.Struct, frozen=True, kw_only=True):
     """A definition, and who serves it."""
 
@@ -145,6 +95,12 @@ class DefinitionShown(msgspec.Struct, frozen=True, kw_only=True):
     """JSON Schema of an orchestration's arguments, where its code is at hand."""
     about: str = ""
     """How its docstring begins, where its code is at hand."""
+    docs: str = ""
+    """Its docstring."""
+    signature: str = ""
+    """What it takes and returns; of a decider its inputs, events and refusals."""
+    place: str = ""
+    """The file and line where it is written."""
 
 
 class PauseBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -236,24 +192,7 @@ async def workers_seen(
     ask: CheckedRequest[Any, Any], within: timedelta = SEEN_WITHIN
 ) -> list[WorkerShown]:
     """Return the workers that gave a sign of life lately, and what they are busy with."""
-    return [
-        WorkerShown(
-            worker_id=one.worker_id,
-            host=one.host,
-            pid=one.pid,
-            started_at=one.started_at,
-            seen_at=one.seen_at,
-            definitions=sorted(
-                _served(key) for key in one.definitions if not key.name.startswith(RESERVED_PREFIX)
-            ),
-            slots=[SlotsShown(*use) for use in one.slots],
-            instances=one.instances,
-            jobs=one.jobs,
-            leases=[LeasesShown(_served(key), leased) for key, leased in one.leases],
-            is_exact=one.is_exact,
-        )
-        for one in await ask.client.workers(seen_within=within)
-    ]
+    return [shown_worker(one) for one in await ask.client.workers(seen_within=within)]
 
 
 async def list_sessions(ask: CheckedRequest[Nothing, None]) -> list[SessionInfo]:
@@ -263,6 +202,11 @@ async def list_sessions(ask: CheckedRequest[Nothing, None]) -> list[SessionInfo]
 
 async def list_definitions(ask: CheckedRequest[Nothing, None]) -> list[DefinitionShown]:
     """List the definitions that live workers serve or work waits for."""
+    return await definitions_seen(ask)
+
+
+async def definitions_seen(ask: CheckedRequest[Any, Any]) -> list[DefinitionShown]:
+    """Return the definitions that live workers serve or work waits for."""
     workers: dict[ServedDefinition, list[str]] = {}
     for worker in await workers_seen(ask):
         for served in worker.definitions:
@@ -275,7 +219,7 @@ async def list_definitions(ask: CheckedRequest[Nothing, None]) -> list[Definitio
     found = []
     for served in sorted(workers.keys() | waiting.keys()):
         one = waiting.get(served)
-        schema, about = _described(ask, served)
+        code = _described(ask, served)
         found.append(
             DefinitionShown(
                 kind=served.kind,
@@ -286,8 +230,11 @@ async def list_definitions(ask: CheckedRequest[Nothing, None]) -> list[Definitio
                 ready=0 if one is None else one.ready,
                 later=0 if one is None else one.later,
                 leased=0 if one is None else one.leased,
-                schema=schema,
-                about=about,
+                schema=code.schema,
+                about=code.about,
+                docs=code.docs,
+                signature=code.signature,
+                place=code.place,
             )
         )
     return found
@@ -344,52 +291,11 @@ def _which(query: DeadJobsQuery | RetryAllBody) -> DeadJobQuery:
     return which
 
 
-def _served(key: Any) -> ServedDefinition:
-    is_activity = key.kind == "activity"
-    return ServedDefinition(
-        key.kind,
-        key.name,
-        "" if is_activity else key.variant,
-        key.variant if is_activity else "",
-    )
-
-
-def _described(ask: CheckedRequest[Any, Any], served: ServedDefinition) -> tuple[Json, str]:
-    """Return the schema of the arguments of an orchestration, and how its docstring begins."""
+def _described(ask: CheckedRequest[Any, Any], served: ServedDefinition) -> DescribedCode:
     beside = ask.client._core.beside
-    if beside is None or served.kind != "orchestration":
-        return None, ""
-    found = beside.registry.orchestrations.get((served.name, served.version))
-    if found is None:
-        return None, ""
-    about = (found.fn.__doc__ or "").strip().partition("\n")[0]
-    return arguments_schema(found.fn), about
-
-
-def arguments_schema(fn: Any) -> Json:
-    """Return JSON Schema of a function's arguments, its context left out; None if they have types
-    that it cannot say."""
-    try:
-        hints = typing.get_type_hints(fn)
-        parameters = inspect.signature(fn).parameters
-        taken = {
-            name: one
-            for name, one in parameters.items()
-            if getattr(hints.get(name), "__name__", "") != "Context" and name != "ctx"
-        }
-        properties = {}
-        components: dict[str, Any] = {}
-        for name in taken:
-            [schema], more = msgspec.json.schema_components(
-                [hints.get(name, Any)], ref_template="#/$defs/{name}"
-            )
-            properties[name] = schema
-            components |= more
-    except (NameError, TypeError, ValueError):
-        return None
-    required = [name for name, one in taken.items() if one.default is inspect.Parameter.empty]
-    found = {"type": "object", "properties": properties, "required": required}
-    return found | ({"$defs": components} if components else {})
+    if beside is None:
+        return DescribedCode()
+    return described(beside.registry, served.kind, served.name, served.version)
 
 
 async def _looks(ask: CheckedRequest[Any, Any]) -> AsyncIterator[StreamEvent]:

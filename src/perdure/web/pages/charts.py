@@ -27,6 +27,7 @@ from perdure.web.operations import CheckedRequest
 from perdure.web.pages.content import PageContent
 from perdure.web.pages.drawing import bar_chart, line_chart
 from perdure.web.pages.instances import COUNT_WITHIN_S, read_words
+from perdure.web.pages.records import bound_of, quantile
 
 Window = Literal["15m", "1h", "6h", "24h", "7d"]
 WINDOWS: dict[Window, timedelta] = {
@@ -150,11 +151,6 @@ def _step(at: datetime, start: datetime, step: timedelta) -> int:
     return min(STEPS - 1, max(0, int((at - start) / step)))
 
 
-def quantile(values: Sequence[float], share: float) -> float | None:
-    """Return the value that so large a share of values does not exceed; None of none."""
-    return sorted(values)[max(0, ceil(share * len(values)) - 1)] if values else None
-
-
 def _busiest(queues: Sequence[QueueInfo]) -> list[dict[str, Any]]:
     """Return the queues with most to do, by what is ready and since when."""
     found = [
@@ -187,13 +183,3 @@ def operations(client: Client) -> list[dict[str, Any]]:
             found[operation] = sample if before is None else sample.plus(before)
     slowest = sorted((-bound_of(one, 0.95), name) for name, one in found.items())
     return [{"operation": name, "p95": -p95} for p95, name in slowest[:ROWS]]
-
-
-def bound_of(seen: Distribution, share: float) -> float:
-    """Return a bound that so large a share of what was seen does not exceed."""
-    wanted, so_far = share * seen.count, 0
-    for bound, count in zip(seen.bounds, seen.counts, strict=False):
-        so_far += count
-        if so_far >= wanted:
-            return bound
-    return seen.bounds[-1]

@@ -28,6 +28,7 @@ from perdure.client.reading.tallies import read_tally
 from perdure.clock import to_datetime
 from perdure.errors import EventsRemovedError, NotRegisteredError, PerdureError, UsageError
 from perdure.limits import MAX_FAILURES_KEPT
+from perdure.model.builtins import RESERVED_PREFIX
 from perdure.model.histories.events import KINDS
 from perdure.model.histories.paging import FOR_EACH
 from perdure.web.access import now_utc
@@ -96,6 +97,7 @@ async def show(ask: CheckedRequest[InstancePageQuery, None]) -> PageContent:
         "stats": stats,
         "tab": tab,
         "is_decider": is_decider,
+        "may_start_alike": not is_decider and not info.name.startswith(RESERVED_PREFIX),
     }
     if info.name == FOR_EACH and (report := await handle.report()) is not None:
         data["tally"] = read_tally(report.value)

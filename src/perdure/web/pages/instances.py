@@ -9,25 +9,43 @@ from typing import Any
 import msgspec
 
 from perdure.client.reading.filters import FILTER_WORDS, parse_filter
-from perdure.client.reading.info import InstanceInfo
+from perdure.client.reading.info import InstanceInfo, JobInfo
 from perdure.client.reading.lists import InstanceQuery
 from perdure.errors import PerdureError, UsageError
 from perdure.model.instances import Status
 from perdure.web.access import now_utc
 from perdure.web.api.instances import LIST
+from perdure.web.api.overview import definitions_seen
 from perdure.web.cursors import open_cursor, sign_cursor
 from perdure.web.operations import CheckedRequest
 from perdure.web.pages.content import PageContent
 from perdure.web.pages.starts import Starts, read_starts
+from perdure.web.pages.views import VIEWS, first_command
 
 PAGE = 50
 COUNT_WITHIN_S = 0.5
 """How long the page waits for its numbers; it says that they are not known yet, and shows them when
 it is loaded anew."""
+JOBS_SHOWN = 3
+"""How many open jobs of an instance are among its evidence."""
 JUST_NOW = timedelta(seconds=1)
 FEW = 10
 EXPLAIN_WITHIN_S = 2.0
 """How long the page waits for its sentences; a very long history may take longer."""
+
+
+MEANINGS = {
+    Status.RUNNING: "It goes on by itself: a worker thinks a turn whenever something has come.",
+    Status.BLOCKED: "The code of a worker does not fit its history. Every worker tries it once; it "
+    "goes on with one whose code fits.",
+    Status.PARKED: "Nobody tries it until a person lets it go on, with Unpark on its page.",
+    Status.COMPLETED: "Its code has returned.",
+    Status.FAILED: "An exception left its code. What was done stays done; it can be started again, "
+    "or go back to an earlier point.",
+    Status.CANCELLED: "It was asked to stop, and its code has cleaned up.",
+    Status.TERMINATED: "It was stopped at once; its code was not asked.",
+}
+"""What each status means, for people."""
 
 
 class ListPageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -58,6 +76,7 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
         following = sign_cursor(secret, LIST, page.next)
     totals = await ask.site.totals.get(ask.client, within_s=COUNT_WITHIN_S)
     starts = None if problem or query.after else await _starts(ask, listed)
+    is_new = not (problem or items or following or which or query.after)
     return PageContent(
         template="instances.html",
         title="Instances",
@@ -75,8 +94,14 @@ async def show(ask: CheckedRequest[ListPageQuery, None]) -> PageContent:
             "starts": starts,
             "items": items,
             "next": following,
+            "first_command": first_command(await definitions_seen(ask)) if is_new else "",
         },
-        drawing={"words": FILTER_WORDS, "starts_chart": starts and starts.chart()},
+        drawing={
+            "words": FILTER_WORDS,
+            "starts_chart": starts and starts.chart(),
+            "views": VIEWS,
+            "meanings": MEANINGS,
+        },
     )
 
 
@@ -103,7 +128,7 @@ def read_words(text: str) -> InstanceQuery:
 
 
 async def _rows(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -> list[dict[str, Any]]:
-    sentences = await _sentences(ask, worth_explaining(items, now_utc()))
+    sentences, jobs = await _evidence(ask, worth_explaining(items, now_utc()))
     return [
         {
             "instance_id": one.instance_id,
@@ -116,6 +141,8 @@ async def _rows(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -> lis
             "parent_id": one.parent_id,
             "unclaimed": one.unclaimed,
             "now": sentences.get(one.instance_id) or outcome_sentence(one),
+            "updated_at": one.updated_at,
+            "jobs": jobs.get(one.instance_id, []),
         }
         for one in items
     ]
@@ -129,13 +156,18 @@ def worth_explaining(items: list[InstanceInfo], now: datetime) -> list[InstanceI
     return live if len(live) - len(older) <= FEW else older
 
 
-async def _sentences(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -> dict[str, str]:
-    """Return what those do that have not ended, as far as it is known soon."""
+async def _evidence(
+    ask: CheckedRequest[Any, Any], items: list[InstanceInfo]
+) -> tuple[dict[str, str], dict[str, list[JobInfo]]]:
+    """Return what those do that have not ended, and their open jobs, as far as known soon."""
     found: dict[str, str] = {}
+    jobs: dict[str, list[JobInfo]] = {}
 
     async def explain(one: InstanceInfo) -> None:
+        handle = ask.client.handle(one.instance_id)
         try:
-            text = await ask.client.handle(one.instance_id).explain()
+            text = await handle.explain()
+            jobs[one.instance_id] = (await handle.jobs())[:JOBS_SHOWN]
         except PerdureError:
             return  # It was deleted meanwhile.
         found[one.instance_id] = without_head(one.instance_id, text)
@@ -146,7 +178,7 @@ async def _sentences(ask: CheckedRequest[Any, Any], items: list[InstanceInfo]) -
         for task in late:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-    return found
+    return found, jobs
 
 
 def without_head(instance_id: str, sentence: str) -> str:

@@ -1,4 +1,4 @@
-"""The pages of the whole store: jobs and queues, workers, projections, definitions."""
+"""The pages of the whole store: jobs and queues, workers, schedules, projections."""
 
 from __future__ import annotations
 
@@ -68,25 +68,4 @@ async def projections(ask: CheckedRequest[Nothing, None]) -> PageContent:
         template="projections.html",
         title="Projections",
         data={"projections": await ask.client.projections()},
-    )
-
-
-async def definitions(ask: CheckedRequest[Nothing, None]) -> PageContent:
-    """Return the page of definitions."""
-    found = await api.list_definitions(ask)
-    return PageContent(
-        template="definitions.html",
-        title="Definitions",
-        data={
-            # Every worker also takes starts that leave the version open: of interest if some wait.
-            "orchestrations": [
-                one
-                for one in found
-                if one.kind == "orchestration"
-                and (one.version or one.ready or one.later or one.leased)
-            ],
-            "deciders": [one for one in found if one.kind == "decider"],
-            "activities": [one for one in found if one.kind == "activity"],
-            "readers": [one for one in found if one.kind == "projection"],
-        },
     )

@@ -20,7 +20,7 @@ from perdure.web.operations import (
     json_response,
     read_query,
 )
-from perdure.web.pages import charts, failures, instance, instances, overview
+from perdure.web.pages import charts, definitions, failures, instance, instances, overview
 from perdure.web.pages.content import PageContent
 from perdure.web.pages.recent import MadePage
 from perdure.web.pages.rendering import KNOWN_TAG, Renderer, response_for_page
@@ -48,7 +48,12 @@ PAGES = (
     PageRoute(path="/workers", handler=overview.workers, is_list=True),
     PageRoute(path="/schedules", handler=overview.schedules),
     PageRoute(path="/projections", handler=overview.projections),
-    PageRoute(path="/definitions", handler=overview.definitions, is_list=True),
+    PageRoute(
+        path="/definitions",
+        handler=definitions.show,
+        query=definitions.DefinitionsPageQuery,
+        is_list=True,
+    ),
     PageRoute(path="/charts", handler=charts.show, query=charts.ChartsPageQuery, is_list=True),
 )
 

@@ -333,7 +333,7 @@ $("#help").addEventListener("click", () => $("#keys").showModal());
 
 // --- live
 
-// A page that is slow to load is loaded seldom: however many are open, the server has time for others.
+// A slow page is loaded seldom: however many are open, the server has time for others.
 const LEAST_MS = 1000;
 const MOST_MS = 5000;
 const FACTOR = 20;
@@ -369,15 +369,15 @@ async function refresh() {
     if (again) refresh();
   }
 }
-// Replace the content, and keep what a person is doing: selection, row, open parts. While they type or
-// press, nothing is replaced, and false is returned: a click on what is gone would be lost.
+// Replace the content, and keep selection, row, open parts. While a person types, presses or reads
+// why, nothing is replaced, and false is returned: a click on what is gone would be lost.
 let pressing = false;
 addEventListener("pointerdown", () => { pressing = true; });
 for (const end of ["pointerup", "pointercancel"]) addEventListener(end, () => setTimeout(() => { pressing = false; }));
 function put(fresh) {
   const live = $("#live");
   const active = document.activeElement;
-  if (pressing || sliding || (live.contains(active) && active.matches("input:not([type=checkbox]):not([type=range]), textarea, select"))) return false;
+  if (pressing || sliding || $(":popover-open", live) || (live.contains(active) && active.matches("input:not([type=checkbox]):not([type=range]), textarea, select"))) return false;
   const scrubs = active.id === "scrub";
   const chosen = new Set(picked());
   const all = $("#all-matching")?.checked;
@@ -399,7 +399,7 @@ function put(fresh) {
   drawSparks();
   return true;
 }
-// On a narrow screen the row of pages or parts is scrolled to the one that is open.
+// On a narrow screen a row of pages or parts is scrolled to the open one.
 function showWhere() {
   for (const one of $$(".rail [aria-current], .tabs [aria-current]")) {
     const row = one.closest(".rail, .tabs");

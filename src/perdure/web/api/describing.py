@@ -1,0 +1,161 @@
+"""What the code beside the server says of definitions: how they are called, what they are for, and
+where they are written. Where there is no such code, nothing is said."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import typing
+from typing import Any, NamedTuple
+
+import msgspec
+
+from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.registry import Registry
+from perdure.client.reading.info import Json
+
+MAX_SIGNATURE = 500
+MAX_DOCS = 4_000
+"""How much of a docstring is told."""
+
+
+class DescribedCode(NamedTuple):
+    """What the code of one definition says."""
+
+    signature: str = ""
+    docs: str = ""
+    place: str = ""
+    schema: Json = None
+    """JSON Schema of an orchestration's arguments."""
+
+    @property
+    def about(self) -> str:
+        """How the docstring begins."""
+        return self.docs.partition("\n")[0]
+
+
+def described(registry: Registry, kind: str, name: str, version: str) -> DescribedCode:
+    """Return what the code of a definition says, if it is in a registry."""
+    match kind:
+        case "orchestration":
+            orchestration = registry.orchestrations.get((name, version))
+            if orchestration is not None and not orchestration.is_elsewhere:
+                fn = orchestration.fn
+                return _of_function(fn)._replace(schema=arguments_schema(fn))
+        case "activity":
+            activity = registry.activities.get(name)
+            if activity is not None and not activity.is_elsewhere:
+                return _of_function(activity.fn)
+        case "decider":
+            decider = registry.deciders.get(name)
+            if decider is not None:
+                return _of_class(decider.cls)._replace(signature=_in_and_out(decider))
+        case "projection":
+            reader = registry.readers.get(name)
+            if reader is not None:
+                return _of_class(type(reader))
+    return DescribedCode()
+
+
+def arguments_schema(fn: Any) -> Json:
+    """Return JSON Schema of a function's arguments, its context left out; None if they have types
+    that it cannot say."""
+    try:
+        hints = typing.get_type_hints(fn)
+        taken = {one.name: one for one in _parameters(fn)}
+        properties = {}
+        components: dict[str, Any] = {}
+        for name in taken:
+            [schema], more = msgspec.json.schema_components(
+                [hints.get(name, Any)], ref_template="#/$defs/{name}"
+            )
+            properties[name] = schema
+            components |= more
+    except (NameError, TypeError, ValueError):
+        return None
+    required = [name for name, one in taken.items() if one.default is inspect.Parameter.empty]
+    found = {"type": "object", "properties": properties, "required": required}
+    return found | ({"$defs": components} if components else {})
+
+
+def _of_function(fn: Any) -> DescribedCode:
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    place = "" if code is None else _place(code.co_filename, code.co_firstlineno)
+    return DescribedCode(_signature(fn), _docs(fn), place)
+
+
+def _of_class(cls: type) -> DescribedCode:
+    try:
+        place = _place(inspect.getsourcefile(cls) or "", inspect.getsourcelines(cls)[1])
+    except (OSError, TypeError):  # Typed into a shell, or made at run time.
+        place = ""
+    return DescribedCode("", _docs(cls), place)
+
+
+def _docs(of: Any) -> str:
+    """Return a docstring of the definition's own, not of a class that it is made of."""
+    return inspect.cleandoc(getattr(of, "__doc__", None) or "")[:MAX_DOCS]
+
+
+def _place(file: str, line: int) -> str:
+    """Return where something is written, as seen from where the server was started; of what lies
+    elsewhere the name of the file alone: the folders of a machine are not told."""
+    inside = os.path.relpath(file) if os.path.isabs(file) else file
+    return f"{os.path.basename(file) if inside.startswith(os.pardir) else inside}:{line}"
+
+
+class _AsWritten:
+    """An annotation as it stands in the code."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _parameters(fn: Any) -> list[inspect.Parameter]:
+    """Return what a caller gives to a function: all but its context."""
+    try:
+        hints = typing.get_type_hints(fn)
+    except (NameError, TypeError):
+        hints = {}
+    return [
+        one
+        for name, one in inspect.signature(fn).parameters.items()
+        if getattr(hints.get(name), "__name__", "") not in _GIVEN and name != "ctx"
+    ]
+
+
+_GIVEN = ("Context", "ActivityContext")
+"""What perdure gives to a function itself."""
+
+
+def _signature(fn: Any) -> str:
+    try:
+        whole = inspect.signature(fn)
+        own = [one.replace(annotation=_written(one.annotation)) for one in _parameters(fn)]
+        text = str(
+            whole.replace(parameters=own, return_annotation=_written(whole.return_annotation))
+        )
+    except (TypeError, ValueError):
+        return ""
+    return text if len(text) <= MAX_SIGNATURE else f"{text[: MAX_SIGNATURE - 1]}…"
+
+
+def _written(annotation: Any) -> Any:
+    if isinstance(annotation, str):
+        return _AsWritten(annotation)
+    if isinstance(annotation, type) and annotation is not inspect.Parameter.empty:
+        # With arguments, as list[str], it says itself without its module.
+        return annotation if typing.get_args(annotation) else _AsWritten(annotation.__qualname__)
+    return annotation
+
+
+def _in_and_out(decider: DeciderDefinition) -> str:
+    """Return what a decider takes, what it records, and what it refuses with."""
+    inputs, events, refusals = (
+        " | ".join(one.tags) for one in (decider.inputs, decider.events, decider.rejections)
+    )
+    text = f"{inputs} -> {events}" + (f", or {refusals}" if refusals else "")
+    return text if len(text) <= MAX_SIGNATURE else f"{text[: MAX_SIGNATURE - 1]}…"
