@@ -6,8 +6,10 @@ from collections import Counter
 
 from perdure.cli.forms import Column, Listing, value_text
 from perdure.client.histories.event_texts import message_text
+from perdure.client.reading.as_json import as_json
 from perdure.client.reading.info import MessageInfo
 from perdure.client.reading.overview import DeadJobInfo, QueueInfo, SessionInfo, WorkerInfo
+from perdure.client.reading.served import shown_worker
 
 DEAD_JOBS = Listing[DeadJobInfo](
     columns=(
@@ -62,6 +64,7 @@ WORKERS = Listing[WorkerInfo](
         Column("leases", lambda one: _leases(one), wide=True),
         Column("definitions", lambda one: _definitions(one), wide=True),
     ),
+    json=lambda one: as_json(shown_worker(one)),
 )
 
 SESSIONS = Listing[SessionInfo](
