@@ -24,6 +24,7 @@ from perdure import (
     Retry,
     Schedule,
     Signal,
+    Stream,
     WorkerOptions,
     activity,
     activity_context,
@@ -42,6 +43,18 @@ QUICK = Retry(max_attempts=3, first_delay=timedelta(milliseconds=40), jitter=0)
 TITLES = ("Middlemarch", "Persuasion", "Dracula", "Emma", "Walden", "Cranford")
 
 approved = Signal("approved", bool)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A title that was taken over from a publisher's catalogue."""
+
+    page: int
+    title: str
+    cents: int
+
+
+taken = Stream("taken", Taken)
 
 
 # -------------------------------------------------------------------------- activities
@@ -72,6 +85,9 @@ async def render_cover(title: str) -> bytes:
 @activity
 async def import_catalogue(publisher: str) -> int:
     """Say how far it has come, and go on for longer than anybody looks."""
+    for page, title in enumerate(TITLES, start=1):
+        taken.send(Taken(page, title, cents=990 + 100 * page))
+    await taken.flush()
     activity_context().progress({"done": 6_400, "of": 12_000})
     await asyncio.Event().wait()
     return 12_000
@@ -260,6 +276,7 @@ PAGES = {
     "payload": "/i/welcome-grace?tab=payload",
     "children": "/i/nightly-11-16?tab=children",
     "jobs": "/i/restock-aurora?tab=jobs",
+    "streams": "/i/restock-aurora?tab=streams",
     "check": "/i/order-1048?tab=check",
     "decider": "/i/account:ada?at=4",
     "failures": "/failures",
@@ -279,6 +296,7 @@ MORE = {
     "instance-failed": "/i/welcome-grace",
     "instance-parked": "/i/order-1047",
     "instance-done": "/i/order-1032",
+    "streams-none": "/i/order-1048?tab=streams",
     "charts-hour": "/charts",
     "history-full": "/i/order-1048?tab=history&full=true",
     "history-found": "/i/order-1048?tab=history&kind=activity&failures=true",

@@ -19,6 +19,7 @@ from perdure import (
     Query,
     Retry,
     Signal,
+    Stream,
     activity,
     context,
     orchestration,
@@ -33,6 +34,7 @@ HOSTILE = "<script>alert(1)</script>\"'&`{{7*7}}"
 KEY = "key-of-sixteen-or-more"
 
 go = Signal("go", str)
+said = Stream(f"said{HOSTILE}", str)
 stage = Query("stage", dict[str, str])
 
 
@@ -49,6 +51,7 @@ async def explode(text: str) -> str:
 @orchestration
 async def ship(order: str) -> str:
     """Pack an order and wait until it may go."""
+    said.send(order)
     packed = await pack(order)
     stage.answer_with(lambda: {"packed": packed})
     return f"{packed}, {await go.receive()}"

@@ -58,10 +58,14 @@ async def test_no_page_has_a_serious_finding_light_or_dark(
                 await page.prefers(theme)
                 if found := await findings(page, axe):
                     told[f"{name}, {theme}"] = found
-        for opener in ("main [data-act]", "#help"):
-            await page.goto("/i/order-1048")
+        for path, opener, opened_by_it in (
+            ("/i/order-1048", "main [data-act]", "dialog[open]"),
+            ("/i/order-1048", "#help", "dialog[open]"),
+            ("/", ".why", ":popover-open"),
+        ):
+            await page.goto(path)
             await page.click(opener)
-            await page.until("document.querySelector('dialog[open]')")
+            await page.until(f"document.querySelector('{opened_by_it}')")
             if found := await findings(page, axe):
                 told[f"dialog of {opener}"] = found
         assert page.troubles == []

@@ -653,6 +653,27 @@ async def test_help_is_a_key_away_and_so_is_its_end(page: Page) -> None:
     assert not await page.has("#keys")
 
 
+async def test_what_a_sentence_rests_on_opens_and_closes_by_the_keyboard_and_stays_meanwhile(
+    page: Page, engine: Engine
+) -> None:
+    await page.goto("/?q=id:order/1")
+    await page.until("document.querySelector('#live-dot.on')")
+    await page.run("document.querySelector('.why').focus()")
+
+    await page.press("Enter")
+
+    await page.sees(":popover-open .sentence", "signal 'go'")
+    looks = "performance.getEntriesByType('resource').filter((one) => one.name === location.href)"
+    await page.until(f"{looks}.length")
+    before = await page.run(f"{looks}.length")
+    await engine.handle("order/1").terminate("enough")
+    await page.until(f"{looks}.length > {before}")
+    assert await page.has(":popover-open")
+    await page.press("Escape")
+    assert not await page.has(":popover-open")
+    await page.sees("td .status", "terminated")
+
+
 async def test_no_page_is_wider_than_the_window(page: Page) -> None:
     wider = []
     for path in (
@@ -668,6 +689,7 @@ async def test_no_page_is_wider_than_the_window(page: Page) -> None:
         ),
         *("/i/order%2F1", "/i/order%2F1?tab=history", "/i/failed-1?tab=payload"),
         *("/i/failed-1?tab=jobs", "/i/family-1?tab=children", "/i/account%3Aa-1"),
+        *("/schedules", "/i/order%2F1?tab=streams", "/i/order%2F1?tab=check"),
     ):
         await page.goto(path)
         for width in (390, 820, 1440):
