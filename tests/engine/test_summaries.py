@@ -238,7 +238,9 @@ async def test_what_was_read_of_a_decider_outlasts_the_removal_of_its_old_events
     key = await shop_with(store, (*[PLACED] * (2 * PAGE), EFFECT))
     summaries = Summaries()
     before = await summaries.read(store, key)
-    assert await store.deciders.remove_events(EventRemoval(*key, 900, 899, 9, STANDING), before_ms=FAR)
+    assert await store.deciders.remove_events(
+        EventRemoval(*key, 900, 899, 9, STANDING), before_ms=FAR
+    )
     reads = Reads(store, monkeypatch)
 
     after = await summaries.read(store, key)

@@ -116,6 +116,26 @@ async def test_where_there_is_no_counter_the_loop_is_called_as_by_others(
     await done.wait()
 
 
+@pytest.mark.skipif(not hasattr(os, "eventfd"), reason="there is no counter to close")
+async def test_what_user_code_closes_with_all_files_takes_no_call_along(
+    calls: LoopCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = list[int]()
+
+    def open_one(*args: int) -> int:
+        opened.append(made(*args))
+        return opened[0]
+
+    made = os.eventfd
+    monkeypatch.setattr(os, "eventfd", open_one)
+    loop, done = calls.attend(), asyncio.Event()
+    os.close(opened[0])
+
+    in_thread(lambda: calls.call(loop, done.set))
+
+    await done.wait()
+
+
 async def attend(calls: LoopCalls) -> None:
     calls.attend()
 

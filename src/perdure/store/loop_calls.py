@@ -39,10 +39,9 @@ class LoopCalls:
         """Have a function called on a loop soon. Called by any thread; never fails: a loop that is
         closed has no callers that wait."""
         bell = self._bells.get(loop)
-        if bell is not None and bell.ring(function):
-            return
         try:
-            loop.call_soon_threadsafe(function)
+            if bell is None or not bell.ring(function):
+                loop.call_soon_threadsafe(function)
         except RuntimeError:
             return  # The loop is closed.
         except Exception as trouble:  # A loop of its own kind. The thread answers others too.
@@ -78,12 +77,15 @@ class _Bell:
             if self._file == _CLOSED:
                 return False
             self._waiting.append(function)
-            os.eventfd_write(self._file, 1)
+            try:
+                os.eventfd_write(self._file, 1)
+            except OSError:  # Closed by user code, with all files that it did not know.
+                self._loop.call_soon_threadsafe(self._call_waiting)
         return True
 
     def answer(self) -> None:
         """It has rung: call what waits."""
-        with suppress(BlockingIOError):
+        with suppress(OSError):
             os.eventfd_read(self._file)
         self._call_waiting()
 
@@ -97,7 +99,8 @@ class _Bell:
         if not self._loop.is_closed():
             self._loop.remove_reader(file)
             self._call_waiting()
-        os.close(file)
+        with suppress(OSError):
+            os.close(file)
 
     def _call_waiting(self) -> None:
         try:
