@@ -6,17 +6,22 @@ from __future__ import annotations
 import inspect
 import os
 import typing
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
 
 from perdure.authoring.deciders.decider_definition import DeciderDefinition
+from perdure.authoring.deciders.projection import AnyProjection
+from perdure.authoring.definition import Definition
 from perdure.authoring.registry import Registry
 from perdure.client.reading.info import Json
 
 MAX_SIGNATURE = 500
 MAX_DOCS = 4_000
 """How much of a docstring is told."""
+MAX_REMEMBERED = 1_000
+"""How many definitions are read once and not for each request."""
 
 
 class DescribedCode(NamedTuple):
@@ -40,29 +45,29 @@ def described(registry: Registry, kind: str, name: str, version: str) -> Describ
         case "orchestration":
             orchestration = registry.orchestrations.get((name, version))
             if orchestration is not None and not orchestration.is_elsewhere:
-                fn = orchestration.fn
-                return _of_function(fn)._replace(schema=arguments_schema(fn))
+                return _of_function(orchestration.definition)
         case "activity":
             activity = registry.activities.get(name)
             if activity is not None and not activity.is_elsewhere:
-                return _of_function(activity.fn)
+                return _of_function(activity.definition)._replace(schema=None)
         case "decider":
             decider = registry.deciders.get(name)
             if decider is not None:
                 return _of_class(decider.cls)._replace(signature=_in_and_out(decider))
         case "projection":
             reader = registry.readers.get(name)
-            if reader is not None:
+            # Of a subscription there is nothing but its options.
+            if isinstance(reader, AnyProjection):
                 return _of_class(type(reader))
     return DescribedCode()
 
 
-def arguments_schema(fn: Any) -> Json:
-    """Return JSON Schema of a function's arguments, its context left out; None if they have types
-    that it cannot say."""
+def arguments_schema(definition: Definition) -> Json:
+    """Return JSON Schema of what a caller gives to a function; None if it has types that JSON
+    Schema cannot say."""
     try:
-        hints = typing.get_type_hints(fn)
-        taken = {one.name: one for one in _parameters(fn)}
+        hints = typing.get_type_hints(definition.fn)
+        taken = {one.name: one for one in _parameters(definition)}
         properties = {}
         components: dict[str, Any] = {}
         for name in taken:
@@ -78,12 +83,17 @@ def arguments_schema(fn: Any) -> Json:
     return found | ({"$defs": components} if components else {})
 
 
-def _of_function(fn: Any) -> DescribedCode:
-    code = getattr(inspect.unwrap(fn), "__code__", None)
+@lru_cache(MAX_REMEMBERED)
+def _of_function(definition: Definition) -> DescribedCode:
+    code = getattr(inspect.unwrap(definition.fn), "__code__", None)
     place = "" if code is None else _place(code.co_filename, code.co_firstlineno)
-    return DescribedCode(_signature(fn), _docs(fn), place)
+    return DescribedCode(
+        _signature(definition), _docs(definition.fn), place, arguments_schema(definition)
+    )
 
 
+# Remembered: Python reads the whole file to find the line of a class.
+@lru_cache(MAX_REMEMBERED)
 def _of_class(cls: type) -> DescribedCode:
     try:
         place = _place(inspect.getsourcefile(cls) or "", inspect.getsourcelines(cls)[1])
@@ -114,27 +124,16 @@ class _AsWritten:
         return self._text
 
 
-def _parameters(fn: Any) -> list[inspect.Parameter]:
-    """Return what a caller gives to a function: all but its context."""
+def _parameters(definition: Definition) -> list[inspect.Parameter]:
+    """Return what a caller gives to a function: all but its context or connection."""
+    is_first_ours = definition.takes_context or definition.takes_connection
+    return [*inspect.signature(definition.fn).parameters.values()][is_first_ours:]
+
+
+def _signature(definition: Definition) -> str:
     try:
-        hints = typing.get_type_hints(fn)
-    except (NameError, TypeError):
-        hints = {}
-    return [
-        one
-        for name, one in inspect.signature(fn).parameters.items()
-        if getattr(hints.get(name), "__name__", "") not in _GIVEN and name != "ctx"
-    ]
-
-
-_GIVEN = ("Context", "ActivityContext")
-"""What perdure gives to a function itself."""
-
-
-def _signature(fn: Any) -> str:
-    try:
-        whole = inspect.signature(fn)
-        own = [one.replace(annotation=_written(one.annotation)) for one in _parameters(fn)]
+        whole = inspect.signature(definition.fn)
+        own = [one.replace(annotation=_written(one.annotation)) for one in _parameters(definition)]
         text = str(
             whole.replace(parameters=own, return_annotation=_written(whole.return_annotation))
         )
