@@ -417,6 +417,7 @@ async def test_nobody_waits_for_a_thread_that_has_ended() -> None:
     with pytest.raises(StoreError, match="has ended"):
         await batcher.submit(["b"])
 
+    assert "has ended (SystemExit)" in str(batcher.trouble)
     await batcher.close()
 
 

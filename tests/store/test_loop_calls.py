@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import partial
 
 import pytest
@@ -114,6 +115,22 @@ async def test_where_there_is_no_counter_the_loop_is_called_as_by_others(
     in_thread(lambda: calls.call(loop, done.set))
 
     await done.wait()
+
+
+async def test_the_context_of_the_first_caller_is_not_kept(calls: LoopCalls) -> None:
+    whose = ContextVar("whose", default="nobody's")
+    token = whose.set("the first caller's")
+    loop, done, seen = calls.attend(), asyncio.Event(), list[str]()
+    whose.reset(token)
+
+    def look() -> None:
+        seen.append(whose.get())
+        done.set()
+
+    in_thread(lambda: calls.call(loop, look))
+    await done.wait()
+
+    assert seen == ["nobody's"]
 
 
 @pytest.mark.skipif(not hasattr(os, "eventfd"), reason="there is no counter to close")

@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -68,6 +69,45 @@ def test_the_signature_is_what_a_caller_gives() -> None:
     assert told.place.startswith("tests/web/test_definitions_page.py:")
     assert taken.signature == "(title: str, copies: int, gift: bool, card: Card) -> None"
     assert taken.schema is not None
+
+
+class Spoilt:
+    def __repr__(self) -> str:
+        raise RuntimeError("nothing to show")
+
+
+def test_a_default_that_may_be_a_secret_is_told_only_as_being_there() -> None:
+    @activity
+    async def call(key: str = "hunter2", card: Card | None = None, tries: int = 3) -> None: ...
+
+    @activity
+    async def odd(it: Any = Spoilt()) -> None:  # noqa: B008 - as some write it
+        ...
+
+    registry = Registry([call, odd])
+
+    assert described(registry, "activity", "call", "").signature == (
+        "(key: str = …, card: Card | None = None, tries: int = 3) -> None"
+    )
+    assert described(registry, "activity", "odd", "").signature == "(it: Any = …) -> None"
+
+
+def test_one_definition_that_cannot_be_described_harms_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its annotation is not there, and the folder of the server has been removed."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+
+    @orchestration(version="1.0.0")
+    async def torn(what: "Path.Missing") -> None: ...  # type: ignore[name-defined]  # noqa: UP037
+
+    told = described(Registry([torn]), "orchestration", "torn", "1.0.0")
+
+    assert told.place.startswith("test_definitions_page.py:")
+    assert told.schema is None
 
 
 def test_a_decider_says_what_it_takes_records_and_refuses() -> None:
@@ -186,6 +226,19 @@ async def test_what_is_masked_stays_masked_and_is_for_the_person_to_fill_in() ->
         assert "4111" not in text
         assert "Emma" not in text
     assert MASK not in shown
+    assert 'value="3"' in shown
+    assert "without what is masked" in shown
+
+
+async def test_what_is_stored_by_position_is_masked_by_its_name() -> None:
+    async with Engine(memory_url(), [order]) as engine:
+        there: Orchestration[..., None] = Orchestration.named("order", None, version="1.0.0")
+        await engine.start("order-1", there, "Emma", 3, False, Card("4111", "Ada"))
+        app = perdure.web.app(engine, key=KEY, mask=["title"])
+        async with browser(app) as page:
+            shown = (await page.get("/definitions?like=order-1")).text
+
+    assert "Emma" not in shown
     assert 'value="3"' in shown
     assert "without what is masked" in shown
 

@@ -18,6 +18,7 @@ from starlette.routing import Mount
 
 import perdure.web
 from perdure import Client, Engine, Status, activity, context, orchestration
+from perdure.client.handle import Handle
 from perdure.client.reading.failure_groups import fingerprint, innermost
 from perdure.client.reading.info import InstanceInfo
 from perdure.web.application import app_of
@@ -26,7 +27,7 @@ from perdure.web.pages.instances import worth_explaining
 from perdure.web.pages.rendering import payload, sentence
 from perdure.web.pages.routes import PAGES
 from perdure.web.settings import WebSettings
-from perdure.web.totals import RecentTotals
+from perdure.web.totals import MAX_AGE_S, RecentTotals, RecentValue
 from tests.engine.stage import Gate, until, waits_for
 from tests.web.bookshop import PAGES as SHOWN
 from tests.web.site import (
@@ -383,6 +384,65 @@ async def test_a_store_is_counted_seldom_however_many_pages_ask(
         await totals.get(client)
 
     assert (once, still, counted) == (1, 1, 2)
+
+
+async def test_what_takes_very_long_to_count_is_a_minute_old_at_most() -> None:
+    now_s = 0.0
+
+    async def count() -> float:
+        nonlocal now_s
+        now_s += 10
+        return now_s
+
+    value: RecentValue[float] = RecentValue(lambda: now_s)
+    first = await value.get(count)
+    now_s += MAX_AGE_S - 0.1
+    again = await value.get(count)
+    now_s += 0.1
+
+    assert (first, again, await value.get(count)) == (10, 10, 80)
+
+
+async def test_what_was_done_here_is_counted_for_who_asks_after_it() -> None:
+    """Also if a count that began before is under way: those who wait for it get it."""
+    gate, counts = asyncio.Event(), iter(["before", "after"])
+
+    async def count() -> str:
+        found = next(counts)
+        await gate.wait()
+        return found
+
+    value: RecentValue[str] = RecentValue(lambda: 0.0)
+    early = asyncio.ensure_future(value.get(count))
+    await asyncio.sleep(0)
+    value.forget()
+    late = asyncio.ensure_future(value.get(count))
+    await asyncio.sleep(0)
+    gate.set()
+
+    assert (await early, await late, await value.get(count)) == ("before", "after", "after")
+
+
+async def test_a_page_that_is_given_up_asks_no_instance_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, left = asyncio.Event(), asyncio.Event()
+
+    async def ask_for_ever(self: Handle[Any]) -> str:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.set()
+        raise AssertionError("unreachable")
+
+    async with engine_with_all() as engine, browser(perdure.web.app(engine, key=KEY)) as page:
+        await page.get("/")
+        monkeypatch.setattr(Handle, "explain", ask_for_ever)
+        loading = asyncio.ensure_future(page.get("/?q=status:running"))
+        await asked.wait()
+        loading.cancel()
+        await left.wait()
 
 
 @dataclass

@@ -471,7 +471,7 @@ ANSWERS = (
     Mutant(
         "deaf-caller-ends-the-thread",
         "a caller that cannot be told of its answer ends the thread that answers all",
-        "store/batching.py",
+        "store/loop_calls.py",
         "except Exception as trouble:  # A loop of its own kind",
         "except LookupError as trouble:  # A loop of its own kind",
         (f"{BATCHING}test_a_caller_that_cannot_be_told_costs_the_others_nothing",),

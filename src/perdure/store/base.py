@@ -22,7 +22,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from perdure.clock import Clock
-from perdure.errors import StoreError, StoreFullError, StoreUnavailableError
+from perdure.errors import StoreError, StoreUnavailableError
 from perdure.model.hints import Hint
 from perdure.model.histories.events import StoredEvent
 from perdure.model.histories.failures import Failure
@@ -55,17 +55,6 @@ from perdure.store.within.transactions import TransactionStore
 
 PATIENCE_S = 10.0
 """How long a call of a client waits for a store that is locked, full or out of reach."""
-
-
-def unanswered(text: str, trouble: StoreUnavailableError | None) -> StoreUnavailableError:
-    """Return the error of a caller that has waited in vain for a write.
-
-    Args:
-        text: What it waited for.
-        trouble: What keeps the store from writing.
-    """
-    kind = StoreFullError if isinstance(trouble, StoreFullError) else StoreUnavailableError
-    return kind(text)
 
 
 class NotPermittedError(StoreError):

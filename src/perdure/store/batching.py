@@ -27,10 +27,10 @@ from typing import Any
 
 from perdure.backoff import GrowingPause
 from perdure.errors import StoreCorruptError, StoreError, StoreUnavailableError
-from perdure.store.base import unanswered
 from perdure.store.counters import StoreCounters
 from perdure.store.loop_calls import LoopCalls
 from perdure.store.off_loop import wait_off_loop
+from perdure.store.trouble import unanswered
 
 MAX_BATCH = 5_000
 """Operations in one transaction."""
@@ -180,6 +180,8 @@ class Batcher:
     @property
     def trouble(self) -> StoreUnavailableError | None:
         """What kept the last try from being written; None: nothing, or it was too long ago."""
+        if self._defect is not None:
+            return StoreUnavailableError(f"its thread has ended ({type(self._defect).__name__})")
         last = self._last_trouble
         return None if last is None or monotonic() - last[1] > TROUBLE_LASTS_S else last[0]
 
@@ -343,7 +345,7 @@ class Batcher:
             trouble = StoreUnavailableError(f"{type(error).__name__}: {error}")
             self._free_backlog(())
         through = [call for call in self._backlog if call.is_through]
-        if through:
+        if any(not isinstance(one, StoreCorruptError) for call in through for one in call.results):
             self._last_trouble = None
         self._backlog = [call for call in self._backlog if not call.is_through]
         self._answer(through)

@@ -15,6 +15,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from contextvars import Context
 
 logger = logging.getLogger(__name__)
 
@@ -25,14 +26,16 @@ class LoopCalls:
     """The loops that wait for threads of a store."""
 
     def __init__(self) -> None:
-        self._bells: dict[asyncio.AbstractEventLoop, _Bell | None] = {}
+        self._bells: dict[asyncio.AbstractEventLoop, _Bell] = {}
 
     def attend(self) -> asyncio.AbstractEventLoop:
         """Return the running loop, which is ready to be called from now on."""
         loop = asyncio.get_running_loop()
         if loop not in self._bells:
             self._forget_closed()
-            self._bells[loop] = _make_bell(loop)
+            bell = _make_bell(loop)
+            if bell is not None:
+                self._bells[loop] = bell
         return loop
 
     def call(self, loop: asyncio.AbstractEventLoop, function: Callable[[], object]) -> None:
@@ -51,13 +54,12 @@ class LoopCalls:
         """Let the loops go. No thread calls any more."""
         bells, self._bells = self._bells, {}
         for loop, bell in bells.items():
-            if bell is not None:
-                _close_on(loop, bell)
+            _close_on(loop, bell)
 
     def _forget_closed(self) -> None:
         for loop, bell in list(self._bells.items()):
-            if bell is not None and loop.is_closed():
-                del self._bells[loop]
+            if loop.is_closed():
+                self._bells.pop(loop, None)  # Another thread may find it too.
                 bell.close()
 
 
@@ -79,7 +81,7 @@ class _Bell:
             self._waiting.append(function)
             try:
                 os.eventfd_write(self._file, 1)
-            except OSError:  # Closed by user code, with all files that it did not know.
+            except OSError:  # Closed by user code, with all files that it did not know of.
                 self._loop.call_soon_threadsafe(self._call_waiting)
         return True
 
@@ -121,7 +123,8 @@ def _make_bell(loop: asyncio.AbstractEventLoop) -> _Bell | None:
         return None  # No more files: the socket of the loop is there already.
     bell = _Bell(loop, file)
     try:
-        loop.add_reader(file, bell.answer)
+        # Not in the context of the caller that happens to be the first: it would be kept.
+        Context().run(loop.add_reader, file, bell.answer)
     except Exception:  # Some loops cannot wait for files.
         os.close(file)
         return None

@@ -8,7 +8,7 @@ from functools import partial
 
 from perdure.errors import StoreError, StoreUnavailableError
 from perdure.model.turns import TurnStatus
-from perdure.store.base import unanswered
+from perdure.store.trouble import unanswered
 from perdure.turns.direct.patience import Patience
 
 

@@ -257,9 +257,9 @@ class TurnWay:
 
     def heard_commit(self, hot: HotInstance, turn: Turn, receipt: TurnReceipt) -> None:
         """The store has answered a turn."""
-        hot.become_idle()
-        hot.reservation.drop()
         try:
+            hot.become_idle()
+            hot.reservation.drop()
             if receipt.status is TurnStatus.ACCEPTED:
                 self._accepted(hot, turn, receipt)
             elif receipt.error is None:

@@ -67,6 +67,12 @@ class Site:
     cursors: CursorSecret
     lately: RecentValue[Mapping[str, Record]]
 
+    def forget_counts(self) -> None:
+        """Have who asks from now on see what was just done here."""
+        self.recent.clear()
+        self.totals.forget()
+        self.queues.forget()
+
 
 @dataclass(frozen=True, slots=True)
 class CheckedRequest(Generic[Q, B]):
@@ -204,7 +210,7 @@ def endpoint(operation: ApiRoute, site: Site) -> Callable[[Request], Awaitable[R
             raise
         finally:
             if operation.is_action:
-                site.recent.clear()
+                site.forget_counts()
         await audit.keep(DONE, _count_in(found))
         if isinstance(found, Response):
             return found
@@ -217,7 +223,7 @@ async def found_in_time(site: Site, found: Awaitable[T]) -> T:
     """Return what a list has, if it is found in time (SEC-15).
 
     What waits for its turn to be read is not read then. What is being read ends by itself: a look
-    is bounded (decision 42).
+    is bounded (decision 42); a count reads on to its end.
 
     Raises:
         RefusalError: It was not found in time.

@@ -14,7 +14,10 @@ from perdure.model.admin import QueueDepth, StoreTotals
 KEPT_S = 2.0
 """How old the numbers of a page may be, at least."""
 KEPT_FACTOR = 50.0
-"""How much longer they are kept than it took to count them: so counting costs 2 % at most."""
+"""How much longer they are kept than it took to count them: so counting costs 2 %, if it does not
+take longer than a second."""
+MAX_AGE_S = 60.0
+"""How old they may become by that: an autoscaler goes by them."""
 MAX_KEPT = 32
 """How many numbers are kept that differ by what is asked for."""
 
@@ -26,9 +29,11 @@ class RecentValue(Generic[T]):
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._counting: asyncio.Future[None] | None = None
+        self._counting: asyncio.Future[T] | None = None
         self._last: T | None = None
         self._counted_s = self._took_s = 0.0
+        self._forgotten = 0
+        """How often what was known has been forgotten."""
 
     async def get(
         self,
@@ -45,23 +50,32 @@ class RecentValue(Generic[T]):
                 last time, None before the first; the counting goes on for those who ask later.
             kept_s: How old it may be in any case.
         """
-        kept_s = max(kept_s, KEPT_FACTOR * self._took_s)
+        kept_s = max(kept_s, min(KEPT_FACTOR * self._took_s, MAX_AGE_S))
         if self._last is not None and self._monotonic() < self._counted_s + kept_s:
             return self._last
-        if self._counting is None or self._counting.done():
-            self._counting = asyncio.ensure_future(self._count(count))
+        counting = self._counting
+        if counting is None or counting.done():
+            counting = self._counting = asyncio.ensure_future(self._count(count))
             # One that fails while no caller waits for it is begun anew by the next.
-            self._counting.add_done_callback(lambda one: one.cancelled() or one.exception())
-        done, _ = await asyncio.wait([self._counting], timeout=within_s)
+            counting.add_done_callback(lambda one: one.cancelled() or one.exception())
+        done, _ = await asyncio.wait([counting], timeout=within_s)
         for one in done:
-            one.result()
+            return one.result()
         return self._last
 
-    async def _count(self, count: Callable[[], Awaitable[T]]) -> None:
-        began_s = self._monotonic()
-        self._last = await count()
-        self._counted_s = self._monotonic()
-        self._took_s = self._counted_s - began_s
+    def forget(self) -> None:
+        """Count anew for those who ask from now on: something was done."""
+        self._forgotten += 1
+        self._last = self._counting = None
+
+    async def _count(self, count: Callable[[], Awaitable[T]]) -> T:
+        began_s, forgotten = self._monotonic(), self._forgotten
+        found = await count()
+        if forgotten == self._forgotten:  # If not, it may have been counted before that was done.
+            self._last = found
+            self._counted_s = self._monotonic()
+            self._took_s = self._counted_s - began_s
+        return found
 
 
 class RecentTotals:
@@ -69,6 +83,10 @@ class RecentTotals:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._value: RecentValue[StoreTotals] = RecentValue(monotonic)
+
+    def forget(self) -> None:
+        """Count anew for those who ask from now on: something was done."""
+        self._value.forget()
 
     async def get(self, client: Client, *, within_s: float | None = None) -> StoreTotals | None:
         """Return how much there is in a store, or what it was a moment ago; see `RecentValue`."""
@@ -87,6 +105,10 @@ class RecentQueues:
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._depths: RecentValue[list[QueueDepth]] = RecentValue(monotonic)
+
+    def forget(self) -> None:
+        """Count anew for those who ask from now on: something was done."""
+        self._depths.forget()
 
     async def get(self, client: Client) -> list[QueueInfo]:
         """Return what waits for which definition, or did a moment ago, and who takes it now; see

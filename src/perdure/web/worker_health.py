@@ -95,13 +95,13 @@ class _Probes:
         self._queues = RecentQueues(monotonic)
 
     async def healthz(self, request: Request) -> Response:
-        """Return whether the process lives and its loops run."""
+        """Answer whether the process lives and its loops run."""
         health = self._worker.health
         trouble = health.failing or health.holds_store
         return _told({"failing": health.failing, "restarts": health.restarts}, is_good=not trouble)
 
     async def readyz(self, request: Request) -> Response:
-        """Return whether the store answers, and can be written."""
+        """Answer whether the store answers, and can be written."""
         try:
             await self._client.workers()
         except PerdureError as error:

@@ -51,4 +51,5 @@ class PythonTuning:
         another worker of this process, or the user."""
         if not gc.get_freeze_count():
             self._has_frozen = True
+            gc.collect(1)  # What is young and garbage is not to live as long as the worker.
             gc.freeze()

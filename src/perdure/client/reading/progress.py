@@ -35,7 +35,9 @@ def read_portion(value: Json) -> Portion | None:
     or `done` and `of`.
     """
     match value:
-        case {"done": done, "total": total} | {"done": done, "of": total} | [done, total]:
+        case {"done": done, "total": int() | float() as total}:
+            is_counted = True
+        case {"done": done, "of": total} | [done, total]:
             is_counted = True
         case _:
             done, total, is_counted = value, 1, False

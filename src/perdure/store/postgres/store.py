@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from functools import partial
 from typing import Any, TypeVar
 from weakref import WeakSet
@@ -98,6 +98,8 @@ class PostgresStore(SqlStore):
         self.knows_connections = not address.is_pooled
         self._attended: PostgresConnection | None = None
         """The connection of the main lane by which the worker's lock was taken, or tried."""
+        self._numbers_not_in: int | None = None
+        """The epoch in which it was refused to number the feed."""
         self._presence: int | None = None
         """The worker's lock."""
         self._lanes: list[Lane] = []
@@ -352,8 +354,13 @@ class PostgresStore(SqlStore):
     async def _number_feed(self) -> None:
         """Give positions to what was committed since the last time. A role that only reads leaves
         that to others: to it, the feed ends where they have come to."""
-        with suppress(NotPermittedError):
+        epoch = self.epoch.number
+        if self._numbers_not_in == epoch:
+            return  # Each refusal is an error in the log of the database.
+        try:
             await self.work(_number_feed, is_quiet=True)
+        except NotPermittedError:
+            self._numbers_not_in = epoch
 
     def _hand_in(self, operations: Sequence[Any]) -> asyncio.Future[list[Any]]:
         return self._batcher_of(operations).hand_in(operations)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from perdure.clock import Clock
 from perdure.clock_watch import LASTS_MS, since_moved_ms, steady_ms
-from perdure.errors import StoreError, StoreUnavailableError
+from perdure.errors import StoreError
 from perdure.model.hints import Hint
 from perdure.model.histories.events import StoredEvent
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, NewInstance
@@ -106,11 +106,6 @@ class SqlStore(ABC):
     @abstractmethod
     def counters(self) -> StoreCounters:
         """Return what it has done."""
-
-    @property
-    def trouble(self) -> StoreUnavailableError | None:
-        """See `Store`. On a connection of the user's: each call is told by itself."""
-        return None
 
     def listen_changes(self, kind: Hint, heard: Callable[[], None]) -> Callable[[], None]:
         """Never call it: there are no notifications, unless a database says otherwise."""

@@ -112,6 +112,10 @@ class BorrowedSqlStore(SqlStore):
 
     # ----------------------------------------------------------------- writes
 
+    @property
+    def trouble(self) -> None:
+        """See `Store`. Here each call is told by itself."""
+
     async def start(
         self, instances: Sequence[NewInstance], *, patience_s: float | None = None
     ) -> list[InstanceRow | None]:

@@ -24,7 +24,8 @@ from perdure.core.deciders.answers import Answer, DirectInput
 from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.identity import ExecutionId
 from perdure.ids import chance
-from perdure.store.base import ExecutionKey, Store, unanswered
+from perdure.store.base import ExecutionKey, Store
+from perdure.store.trouble import unanswered
 from perdure.turns.background import Background
 from perdure.turns.direct.patience import Patience
 from perdure.turns.direct.waiting_input import SharedTurnError, WaitingInput

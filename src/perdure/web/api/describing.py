@@ -45,11 +45,12 @@ def described(registry: Registry, kind: str, name: str, version: str) -> Describ
         case "orchestration":
             orchestration = registry.orchestrations.get((name, version))
             if orchestration is not None and not orchestration.is_elsewhere:
-                return _of_function(orchestration.definition)
+                definition = orchestration.definition
+                return _of_function(definition)._replace(schema=_schema(definition))
         case "activity":
             activity = registry.activities.get(name)
             if activity is not None and not activity.is_elsewhere:
-                return _of_function(activity.definition)._replace(schema=None)
+                return _of_function(activity.definition)
         case "decider":
             decider = registry.deciders.get(name)
             if decider is not None:
@@ -76,7 +77,7 @@ def arguments_schema(definition: Definition) -> Json:
             )
             properties[name] = schema
             components |= more
-    except (NameError, TypeError, ValueError):
+    except Exception:  # Annotations are code of the user's, and so are types.
         return None
     required = [name for name, one in taken.items() if one.default is inspect.Parameter.empty]
     found = {"type": "object", "properties": properties, "required": required}
@@ -87,9 +88,12 @@ def arguments_schema(definition: Definition) -> Json:
 def _of_function(definition: Definition) -> DescribedCode:
     code = getattr(inspect.unwrap(definition.fn), "__code__", None)
     place = "" if code is None else _place(code.co_filename, code.co_firstlineno)
-    return DescribedCode(
-        _signature(definition), _docs(definition.fn), place, arguments_schema(definition)
-    )
+    return DescribedCode(_signature(definition), _docs(definition.fn), place)
+
+
+@lru_cache(MAX_REMEMBERED)
+def _schema(definition: Definition) -> Json:
+    return arguments_schema(definition)
 
 
 # Remembered: Python reads the whole file to find the line of a class.
@@ -110,12 +114,15 @@ def _docs(of: Any) -> str:
 def _place(file: str, line: int) -> str:
     """Return where something is written, as seen from where the server was started; of what lies
     elsewhere the name of the file alone: the folders of a machine are not told."""
-    inside = os.path.relpath(file) if os.path.isabs(file) else file
+    try:
+        inside = os.path.relpath(file) if os.path.isabs(file) else file
+    except (OSError, ValueError):  # The folder is gone, or is on another drive.
+        inside = os.pardir
     return f"{os.path.basename(file) if inside.startswith(os.pardir) else inside}:{line}"
 
 
 class _AsWritten:
-    """An annotation as it stands in the code."""
+    """What is written as this text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -133,13 +140,22 @@ def _parameters(definition: Definition) -> list[inspect.Parameter]:
 def _signature(definition: Definition) -> str:
     try:
         whole = inspect.signature(definition.fn)
-        own = [one.replace(annotation=_written(one.annotation)) for one in _parameters(definition)]
+        own = [
+            one.replace(annotation=_written(one.annotation), default=_shown_default(one.default))
+            for one in _parameters(definition)
+        ]
         text = str(
             whole.replace(parameters=own, return_annotation=_written(whole.return_annotation))
         )
     except (TypeError, ValueError):
         return ""
     return text if len(text) <= MAX_SIGNATURE else f"{text[: MAX_SIGNATURE - 1]}…"
+
+
+def _shown_default(value: Any) -> Any:
+    """Return a default as it is told: one that may hold a secret only as being there."""
+    is_plain = value is None or type(value) in (bool, int, float)
+    return value if is_plain or value is inspect.Parameter.empty else _AsWritten("…")
 
 
 def _written(annotation: Any) -> Any:

@@ -6,7 +6,7 @@ activities what this process has run. All pages of about the same time share it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -22,7 +22,7 @@ from perdure.web.pages.charts import newest
 from perdure.web.pages.content import PageContent
 from perdure.web.pages.instances import COUNT_WITHIN_S
 from perdure.web.pages.records import Record, records_of, records_of_activities
-from perdure.web.values import MASK, dump, shown
+from perdure.web.values import MASK, dump, masked, shown
 
 LATELY = timedelta(days=1)
 
@@ -80,7 +80,8 @@ async def _like(
     same = [one for one in served if one.version == info.version]
     into = next(reversed(same or served), None)
     schema = None if into is None else into.schema
-    whole = shown(info.input, ask.site.settings.mask)
+    mask = {name.lower() for name in ask.site.settings.mask}
+    whole = _by_name(shown(info.input, mask), schema, mask)
     return {
         "instance_id": info.instance_id,
         "name": info.name,
@@ -98,14 +99,24 @@ def _fields(whole: Any, schema: Json) -> dict[str, str]:
         return {}
     properties: Any = schema["properties"]
     found = {}
-    for place, (name, field) in enumerate(properties.items()):
-        # What was started without its code is stored by position.
-        value = whole.get(name, whole.get(str(place)))
+    for name, field in properties.items():
+        value = whole.get(name)
         if value is None or _is_masked(value):
             continue
         is_text = field.get("type") == "string" and isinstance(value, str)
         found[name] = value if is_text else dump(value).decode()
     return found
+
+
+def _by_name(whole: Any, schema: Json, mask: Collection[str]) -> Any:
+    """Return an input with the names of its arguments: what was started without its code is stored
+    by position, and by name something in it may have to be masked."""
+    if not isinstance(schema, dict) or not isinstance(whole, dict):
+        return whole
+    properties: Any = schema["properties"]
+    names = {str(place): name for place, name in enumerate(properties)}
+    found = {key if key in properties else names.get(key, key): one for key, one in whole.items()}
+    return masked(found, mask)
 
 
 def _is_masked(value: Any) -> bool:

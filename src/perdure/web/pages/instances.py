@@ -173,11 +173,13 @@ async def _evidence(
         found[one.instance_id] = without_head(one.instance_id, text)
 
     tasks = [asyncio.ensure_future(explain(one)) for one in items]
-    if tasks:
-        _, late = await asyncio.wait(tasks, timeout=EXPLAIN_WITHIN_S)
-        for task in late:
+    try:
+        if tasks:
+            await asyncio.wait(tasks, timeout=EXPLAIN_WITHIN_S)
+    finally:  # Also when the page itself is given up.
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.gather(*tasks, return_exceptions=True)
     return found, jobs
 
 
