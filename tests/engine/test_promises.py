@@ -27,6 +27,7 @@ from perdure import (
     activity,
     orchestration,
 )
+from perdure.client.reading.summaries import PAGE
 from perdure.clock import ManualClock
 from perdure.errors import (
     InstanceCancelledError,
@@ -41,6 +42,7 @@ from perdure.model.messages import DeliveryStatus
 from perdure.model.promises import PromiseId, read_token, write_token
 from perdure.store.sqlite.backup import write_backup
 from tests.engine.stage import Stage, kinds, options, until, waits_for
+from tests.engine.test_summaries import Reads
 from tests.postgres import Server
 
 
@@ -130,8 +132,16 @@ async def mended(ctx: Context) -> str:
     return await due.receive()
 
 
+@orchestration
+async def mended_late(ctx: Context, events: int) -> str:
+    for number in range(events):
+        ctx.kv["number"] = number
+    return await mended.fn(ctx)
+
+
 ALL: list[Defined] = [
     mended,
+    mended_late,
     deposit,
     charge,
     patient,
@@ -296,6 +306,29 @@ async def test_a_promise_made_before_the_point_of_a_reset_is_for_the_next_execut
     assert await engine.resolve(shipped, token, "box 2") is not is_early
     assert await handle.result() == ("box 1" if is_early else "box 2")
     assert not await engine.resolve(shipped, token, "box 3")
+
+
+async def test_whose_a_promise_is_after_a_reset_is_found_a_page_at_a_time(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BUG["is_there"] = True
+    engine = await stage.engine(ALL, options=options(shadow_rate=0))
+    handle = await engine.start("m-1", mended_late, 2 * PAGE)
+    token = await token_of(handle)
+    await handle.send(go, "")
+    with pytest.raises(InstanceFailedError, match="a bug"):
+        await handle.result()
+    BUG["is_there"] = False
+    await handle.reset()
+    client = await stage.client()
+    reads = Reads(client._core.store, monkeypatch)
+
+    assert await client.resolve(shipped, token, "box")
+
+    of_resolve = reads.taken()
+    assert sum(of_resolve) > 2 * PAGE
+    assert max(of_resolve) <= PAGE
+    assert await handle.result() == "box"
 
 
 async def test_a_promise_that_was_not_kept_in_time_is_late(stage: Stage) -> None:

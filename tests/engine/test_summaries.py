@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from perdure import Signal, context, orchestration
+from perdure.client.histories.histories import find_event
 from perdure.client.reading import summaries as kept
+from perdure.client.reading import waiting
 from perdure.client.reading.summaries import ITEM_BYTES, PAGE, Summaries
+from perdure.client.reading.waiting import SHORT, list_waiting
 from perdure.core.summary import Summary
+from perdure.model.admin import InstanceFilter
 from perdure.model.histories.events import Body, CancelRequested, write_event
 from perdure.model.histories.removals import EventRemoval
 from perdure.model.instances import Stamp
@@ -313,3 +317,60 @@ async def test_a_short_history_is_not_kept(store: Store, monkeypatch: pytest.Mon
         await summaries.read(store, KEY)
 
     assert reads.taken() == [4, 4]
+
+
+# ------------------------------------------------- others that read a page at a time
+
+
+async def test_a_list_by_what_is_waited_for_reads_what_is_new_of_a_long_history(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await started(store, *calls(1), name="short")
+    await started(store, *calls(3 * PAGE), name="long")
+    summaries = Summaries()
+    reads = Reads(store, monkeypatch)
+
+    found, of_each = [], []
+    for _ in range(2):
+        page = await list_waiting(
+            store, summaries, InstanceFilter(), "say_hello", limit=10, after=None
+        )
+        found.append(sorted(row.instance_id for row in page.rows))
+        of_each.append(reads.taken())
+
+    assert found == [["long", "short"]] * 2
+    # Both beginnings; then the long one, each page from the last event of the one before.
+    assert of_each[0] == [SHORT + 2, PAGE, PAGE, PAGE, 4]
+    assert of_each[1] == [SHORT + 2, 1]
+
+
+async def test_a_list_by_what_is_waited_for_is_given_back_after_so_many_events_of_long_histories(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "EVENTS", 2 * PAGE)
+    for name in ("a", "b", "c"):
+        await started(store, *calls(3 * PAGE), name=name)
+
+    page = await list_waiting(
+        store, Summaries(), InstanceFilter(), "say_hello", limit=10, after=None
+    )
+
+    assert len(page.rows) == 1
+    assert page.next is not None
+
+
+async def test_an_event_is_looked_for_a_page_at_a_time_and_no_further(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await started(store, *calls(PAGE), ANSWERED, *calls(2 * PAGE))
+    reads = Reads(store, monkeypatch)
+
+    found = await find_event(store, KEY, lambda one: one if one.kind == ANSWERED.kind else None)
+    of_found = reads.taken()
+    missing = await find_event(store, KEY, lambda one: one if one.kind == "completed" else None)
+
+    assert found is not None
+    assert found.seq == PAGE + 2
+    assert of_found == [PAGE, PAGE]
+    assert missing is None
+    assert reads.taken() == [PAGE, PAGE, PAGE, 2]

@@ -96,13 +96,15 @@ async def instances(
     mark = None
     if after is not None:
         mark = PageMark(*read_cursor("instances", after, (int, str)))
-    store, waits = self._core.store, which.get("waits")
+    core, waits = self._core, which.get("waits")
     if waits is None:
-        rows, following = await store.admin.list_page(wanted, limit=size, after=mark)
+        rows, following = await core.store.admin.list_page(wanted, limit=size, after=mark)
     else:
-        rows, following = await list_waiting(store, wanted, waits, limit=size, after=mark)
+        rows, following = await list_waiting(
+            core.store, core.summaries, wanted, waits, limit=size, after=mark
+        )
     is_any_running = any(row.status is Status.RUNNING for row in rows)
-    workers = await self._core.live_workers() if is_any_running else []
+    workers = await core.live_workers() if is_any_running else []
     return ListPart(
         items=[info_of(row, unclaimed=unclaimed_row(row, workers)) for row in rows],
         next=None if following is None else write_cursor("instances", following),

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from perdure.client.histories.histories import find_event
 from perdure.errors import InstanceEndedError, PromiseNotFoundError
 from perdure.ids import fresh_name
-from perdure.model.histories.events import PromiseMade, SignalReceived, read_event, write_event
+from perdure.model.histories.events import (
+    PromiseMade,
+    SignalReceived,
+    StoredEvent,
+    read_event,
+    write_event,
+)
 from perdure.model.messages import Delivery, DeliveryStatus
 from perdure.model.promises import PromiseId, read_token
 from perdure.store.base import ExecutionKey, NotPermittedError
@@ -90,6 +97,11 @@ async def _whose(core: ClientCore, promise: PromiseId, token: str) -> int:
         PromiseNotFoundError: The instance is gone.
         InstanceEndedError: None does.
     """
+
+    def made(stored: StoredEvent) -> PromiseMade | None:
+        event = read_event(stored.kind, stored.body) if stored.kind == PromiseMade.kind else None
+        return event if isinstance(event, PromiseMade) and event.token == token else None
+
     instance_id, incarnation = promise.instance_id, promise.incarnation
     [row] = await core.store.read_instances([instance_id])
     if row is None:
@@ -102,9 +114,7 @@ async def _whose(core: ClientCore, promise: PromiseId, token: str) -> int:
     execution = live.stamp.execution
     if execution != promise.execution:
         key = ExecutionKey(instance_id, incarnation, execution)
-        [history] = await core.store.read_histories([key])
-        made = [read_event(one.kind, one.body) for one in history if one.kind == PromiseMade.kind]
-        if not any(isinstance(one, PromiseMade) and one.token == token for one in made):
+        if await find_event(core.store, key, made) is None:
             raise InstanceEndedError(
                 instance_id,
                 f"execution {promise.execution}, which made the promise; execution {execution} is "

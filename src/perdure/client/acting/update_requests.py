@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from perdure.authoring.deciders.decider_definition import SEPARATOR
 from perdure.authoring.update import AskedUpdate, Update, answer_of
-from perdure.client.histories.histories import read_history
+from perdure.client.histories.histories import find_event, key_of
 from perdure.codec import check_id
 from perdure.errors import (
     InputIdReusedError,
@@ -144,17 +144,21 @@ async def was_given(core: ClientCore, request: UpdateRequest) -> bool:
 
 async def _given_first(core: ClientCore, instance_id: str, receipt: str) -> Fingerprint:
     """Return what was asked under an id and has no outcome yet; nothing if it has one by now."""
+
+    def given(one: Message | StoredEvent) -> Fingerprint | None:
+        if one.kind != SignalReceived.kind:
+            return None
+        event = read_event(one.kind, one.body)
+        assert isinstance(event, SignalReceived)
+        return fingerprint(*read_request(event)) if message_id_of(event) == receipt else None
+
     [row] = await core.store.read_instances([instance_id])
     # In this order: a message leaves the inbox for the history.
-    waiting: list[Message | StoredEvent] = [*await core.store.read_inbox(instance_id)]
-    waiting += [] if row is None else await read_history(core.store, row)
-    for one in waiting:
-        if one.kind == SignalReceived.kind:
-            event = read_event(one.kind, one.body)
-            assert isinstance(event, SignalReceived)
-            if message_id_of(event) == receipt:
-                return fingerprint(*read_request(event))
-    return {}
+    for message in await core.store.read_inbox(instance_id):
+        found = given(message)
+        if found is not None:
+            return found
+    return {} if row is None else await find_event(core.store, key_of(row), given) or {}
 
 
 def answer_in(request: UpdateRequest, outcome: UpdateOutcome) -> bytes:

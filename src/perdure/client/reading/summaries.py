@@ -43,6 +43,14 @@ _FIRST = (1, 2)
 """The numbers of the start, and of what stands for removed events."""
 
 
+class Look(NamedTuple):
+    """What one look at a history found."""
+
+    summary: Summary
+    events: int
+    """How many events were read for it."""
+
+
 class _EventMark(NamedTuple):
     """Tells one event from all others, without its body."""
 
@@ -100,13 +108,19 @@ class Summaries:
 
         One who gives up before it is read loses nothing: the next one goes on from there.
         """
+        return (await self.look(store, key)).summary
+
+    async def look(self, store: Store, key: ExecutionKey) -> Look:
+        """Return the summary as `read` does, and what it has cost."""
         fold = _Fold()
+        events = 0
         while True:
             place = (store.epoch.number, key)
             fold = self._kept.get(place, fold)
             last = fold.last
             after = 0 if last is None else last.seq - 1
             [page] = await store.read_histories([key], after_seq=after, limit=PAGE)
+            events += len(page)
             if fold.last is not last:
                 continue  # Another look has added what is behind the event.
             if last is not None and (not page or _mark_of(page[0]) != last):
@@ -117,7 +131,7 @@ class Summaries:
             if fold.upto >= PAGE:
                 self._keep(place, fold)
             if len(page) < PAGE:
-                return fold.summary.copy()
+                return Look(fold.summary.copy(), events)
 
     def _keep(self, place: tuple[int, ExecutionKey], fold: _Fold) -> None:
         other = self._kept.get(place)

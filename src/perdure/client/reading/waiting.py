@@ -2,7 +2,9 @@
 
 No table has that: it is the fold of a history. So a list by it looks through running instances,
 newest first, and reads the history of each, at most so many of both for one page. A page that
-found less is given back as it is, with the place from where to go on, as others are.
+found less is given back as it is, with the place from where to go on, as others are. Short
+histories are read together; a longer one by itself, as `Summaries` does: not held whole, and from
+what is new if it was read before.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from perdure.client.histories.histories import key_of
+from perdure.client.reading.summaries import Summaries
 from perdure.core.summary import Summary
 from perdure.model.admin import InstanceFilter, InstancePage, PageMark
 from perdure.model.builtins import RESERVED_PREFIX
@@ -25,23 +29,32 @@ from perdure.model.histories.events import (
 from perdure.model.instances import Status
 from perdure.model.promises import promise_name
 from perdure.model.updates import UPDATE_PREFIX
-from perdure.store.base import ExecutionKey, Store
+from perdure.store.base import Store
 
 LOOKS = 500
 """How many running instances a page looks at."""
 AT_ONCE = 20
 """How many histories are read together."""
+SHORT = 100
+"""How many events of each are read so. One that has fewer needs no other read."""
 EVENTS = 50_000
-"""After how many events a page is given back as it is."""
+"""After how many events that were read a page is given back as it is."""
 
 
 async def list_waiting(
-    store: Store, wanted: InstanceFilter, waits: str, *, limit: int, after: PageMark | None
+    store: Store,
+    summaries: Summaries,
+    wanted: InstanceFilter,
+    waits: str,
+    *,
+    limit: int,
+    after: PageMark | None,
 ) -> InstancePage:
     """Return running instances that wait for something, newest first, from behind a mark on.
 
     Args:
         store: Where they are.
+        summaries: What is kept of long histories.
         wanted: What else must hold.
         waits: A kind of what is waited for, or its name.
         limit: How many at most.
@@ -55,10 +68,15 @@ async def list_waiting(
     events = 0
     for begin in range(0, len(rows), AT_ONCE):
         some = rows[begin : begin + AT_ONCE]
-        keys = [ExecutionKey(row.instance_id, row.incarnation, row.execution) for row in some]
-        for row, history in zip(some, await store.read_histories(keys), strict=True):
-            events += len(history)
-            asked = (event for event, _ in Summary(history).open.values())
+        beginnings = await store.read_histories([key_of(row) for row in some], limit=SHORT)
+        for row, beginning in zip(some, beginnings, strict=True):
+            events += len(beginning)
+            if len(beginning) < SHORT:
+                summary = Summary(beginning)
+            else:
+                summary, more = await summaries.look(store, key_of(row))
+                events += more
+            asked = (event for event, _ in summary.open.values())
             if any(waits in words_of(event) for event in asked):
                 found.append(row)
             is_enough = len(found) == limit or events > EVENTS
