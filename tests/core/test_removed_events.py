@@ -97,7 +97,7 @@ def check_looks(desk: Desk, whole: Sequence[StoredEvent], rest: Sequence[StoredE
     assert waiting_effects(rest) == waiting_effects(whole)
     assert armed_timers(rest) == armed_timers(whole)
     assert Summary(rest).open.keys() == Summary(whole).open.keys()
-    stop, stop_whole = (Stop(desk.id, one, None, "why", 7) for one in (rest, whole))
+    stop, stop_whole = (Stop(desk.id, Summary(one), None, "why", 7) for one in (rest, whole))
     assert (stop.events, stop.outcome, stop.deliveries) == (
         stop_whole.events,
         stop_whole.outcome,

@@ -45,7 +45,7 @@ def test_stopping_a_continued_instance_tells_its_parent() -> None:
     script.say("a")
     second = script.continued()
 
-    stop = Stop(second.execution.id, second.history, None, "for good", START_MS)
+    stop = Stop(second.execution.id, Summary(second.history), None, "for good", START_MS)
 
     [delivery] = stop.deliveries
     assert (delivery.instance_id, delivery.incarnation, delivery.execution) == ("boss", 5, 2)
@@ -62,7 +62,7 @@ def test_stopping_between_two_executions_records_the_start_and_tells_the_parent(
     unstarted = read_event(*continued.start)
     assert isinstance(unstarted, Started)
 
-    stop = Stop(ID._replace(execution=2), [], unstarted, "for good", START_MS)
+    stop = Stop(ID._replace(execution=2), Summary(), unstarted, "for good", START_MS)
 
     assert [kind for kind, _ in stop.events] == ["started", "terminated"]
     assert [delivery.instance_id for delivery in stop.deliveries] == ["boss"]
@@ -70,7 +70,7 @@ def test_stopping_between_two_executions_records_the_start_and_tells_the_parent(
 
 def test_stopping_a_continued_instance_closes_the_children_of_that_execution() -> None:
     script = Script(programs.continues_leaving_everything)
-    open_before = Stop(ID, script.history, None, "stop", START_MS).deliveries
+    open_before = Stop(ID, Summary(script.history), None, "stop", START_MS).deliveries
     seqs = [seq for seq, event in enumerate(script.kinds, 1) if event == "child_scheduled"]
 
     closed = {delivery.instance_id: delivery for delivery in open_before}
@@ -82,7 +82,9 @@ def test_stopping_a_continued_instance_closes_the_children_of_that_execution() -
     assert closed["cancel"].incarnation == child_incarnation(ID, seqs[0])
     script.say("b")
     second = script.continued()
-    assert Stop(second.execution.id, second.history, None, "stop", START_MS).deliveries == ()
+    assert (
+        Stop(second.execution.id, Summary(second.history), None, "stop", START_MS).deliveries == ()
+    )
 
 
 def test_a_summary_in_parts_is_that_of_the_whole() -> None:

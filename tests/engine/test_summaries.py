@@ -6,17 +6,23 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure import Signal, context, orchestration
+from perdure.checking.invariants import digest_of
+from perdure.client.acting.stopping import stop
+from perdure.client.deciders.decisions import receipt_json
 from perdure.client.histories.histories import find_event
 from perdure.client.reading import summaries as kept
 from perdure.client.reading import waiting
 from perdure.client.reading.summaries import ITEM_BYTES, PAGE, Summaries
 from perdure.client.reading.waiting import SHORT, list_waiting
+from perdure.core.deciders.answers import AcceptedReceipt, write_receipt
 from perdure.core.summary import Summary
+from perdure.errors import EventsRemovedError
 from perdure.model.admin import InstanceFilter
-from perdure.model.histories.events import Body, CancelRequested, write_event
+from perdure.model.histories.events import Body, CancelRequested, EventsRemoved, write_event
 from perdure.model.histories.removals import EventRemoval
 from perdure.model.instances import Stamp
 from perdure.model.turns import FedEvent, Snapshot
@@ -374,3 +380,72 @@ async def test_an_event_is_looked_for_a_page_at_a_time_and_no_further(
     assert of_found == [PAGE, PAGE]
     assert missing is None
     assert reads.taken() == [PAGE, PAGE, PAGE, 2]
+
+
+async def test_an_instance_with_a_long_history_is_ended_as_one_that_is_read_as_a_whole(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await started(store, *calls(3 * PAGE))
+    live = await store.read_live("i")
+    assert live is not None
+    reads = Reads(store, monkeypatch)
+
+    end = await stop(store, live, "enough")
+
+    assert end is not None
+    assert max(reads.taken()) <= PAGE
+    [history] = await store.read_histories([KEY])
+    assert history[-1].kind == "terminated"
+    assert end.digest == digest_of(history)
+
+
+def recorded(version: int) -> Body:
+    """Return an event of a decider that says which it is."""
+    return Body("event_recorded", b'{"tag":"Placed","event":%d}' % version)
+
+
+def answer(first: int, last: int) -> bytes:
+    """Return the receipt of an input that these events were recorded for."""
+    return write_receipt(AcceptedReceipt(first=first, last=last))
+
+
+async def test_the_answer_to_an_input_is_read_a_page_at_a_time_and_no_further(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop_with(store, [recorded(version) for version in range(1, 4 * PAGE)])
+    reads = Reads(store, monkeypatch)
+
+    told = await receipt_json(store, "order", "i", answer(PAGE - 1, PAGE + 1))
+
+    assert [one["event"] for one in told["events"]] == [PAGE - 1, PAGE, PAGE + 1]
+    assert reads.taken() == [PAGE, PAGE]
+
+
+@pytest.mark.parametrize("first", [2 * PAGE + 1, PAGE + 1])
+async def test_the_answer_to_an_input_is_right_when_events_are_removed_between_two_pages(
+    store: Store, monkeypatch: pytest.MonkeyPatch, first: int
+) -> None:
+    """Those behind are counted from what stands for them."""
+    key = await shop_with(store, [recorded(version) for version in range(1, 3 * PAGE)])
+    upto = 2 * PAGE + 1
+    nothing = msgspec.Raw(b"null")
+    standing = EventsRemoved(upto=upto, version=2 * PAGE, schema=1, state=nothing, memory=nothing)
+    removal = EventRemoval(*key, upto, upto - 1, 9, write_event(standing))
+    original = store.read_histories
+    pages = 0
+
+    async def read_histories(*args: Any, **kwargs: Any) -> Any:
+        nonlocal pages
+        pages += 1
+        if pages == 2:
+            assert await store.deciders.remove_events(removal, before_ms=FAR)
+        return await original(*args, **kwargs)
+
+    monkeypatch.setattr(store, "read_histories", read_histories)
+    asked = receipt_json(store, "order", "i", answer(first, first))
+
+    if first > 2 * PAGE:
+        assert [one["event"] for one in (await asked)["events"]] == [first]
+    else:
+        with pytest.raises(EventsRemovedError):
+            await asked

@@ -59,6 +59,10 @@ class Summary:
         self.promises: dict[str, OpenPromise] = {}
         """The promises that are not kept, oldest first, by the signal that keeps each."""
         self.cancel_reason: str | None = None
+        self.last_seq = 0
+        """The number of the last event; 0: there is none."""
+        self.last_ms = 0
+        """When that was recorded."""
         self._digest: Digest | None = None
         self.add(history)
 
@@ -66,6 +70,7 @@ class Summary:
         """Fold the next events of the history, too."""
         if events:
             self._digest = digest_over(events, self._digest)
+            self.last_seq, self.last_ms = events[-1].seq, events[-1].at_ms
         for stored in events:
             with suppress(UnreadableEventError):  # a damaged row says nothing; others still do
                 event = read_event(stored.kind, stored.body)
@@ -80,6 +85,7 @@ class Summary:
         other.started, other.cancel_reason = self.started, self.cancel_reason
         other.open, other.unread = dict(self.open), dict(self.unread)
         other.promises = dict(self.promises)
+        other.last_seq, other.last_ms = self.last_seq, self.last_ms
         other._digest = None if self._digest is None else self._digest.copy()
         return other
 
@@ -145,7 +151,7 @@ class Stop:
     def __init__(
         self,
         id: ExecutionId,
-        history: Sequence[StoredEvent],
+        summary: Summary,
         unstarted: Started | None,
         reason: str,
         now_ms: int,
@@ -154,14 +160,13 @@ class Stop:
 
         Args:
             id: The execution to end.
-            history: Its events; none if its first turn has not run.
+            summary: Of its history; an empty one if its first turn has not run.
             unstarted: The start message that its first turn would have taken.
             reason: Why it is ended.
             now_ms: The time of the new events.
         """
-        summary = Summary(history)
         end = Terminated(reason=reason)
-        first: list[MessageEvent] = [unstarted] if unstarted is not None and not history else []
+        first: list[MessageEvent] = [] if unstarted is None or summary.last_seq else [unstarted]
         self.events: tuple[Body, ...] = tuple(write_event(event) for event in (*first, end))
         self.outcome: InstanceEnd = outcome_of(end, summary.digest_with(self.events, now_ms))
         parent = summary.parent or (unstarted.parent if unstarted else None)

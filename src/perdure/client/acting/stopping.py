@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from perdure.client.reading.summaries import Summaries
 from perdure.clock import not_before
 from perdure.core.identity import ExecutionId
 from perdure.core.summary import Stop
@@ -71,17 +72,18 @@ async def stop(store: Store, live: LiveRow, reason: str) -> InstanceEnd | None:
     instance_id = live.instance_id
     incarnation, execution = live.stamp.key
     execution_id = ExecutionId(instance_id, incarnation, execution)
-    [history] = await store.read_histories([ExecutionKey(*execution_id)])
+    # Folded from its beginning: what is written goes by nothing that an earlier look has kept.
+    summary = await Summaries().read(store, ExecutionKey(*execution_id))
     inbox = await store.read_inbox(instance_id)
     starts = [
         read_event(message.kind, message.body) for message in inbox if message.kind == "started"
     ]
     unstarted = starts[0] if starts and isinstance(starts[0], Started) else None
-    now_ms = not_before(history[-1].at_ms if history else 0, store.clock())
-    end = Stop(execution_id, history, unstarted, reason, now_ms)
+    now_ms = not_before(summary.last_ms, store.clock())
+    end = Stop(execution_id, summary, unstarted, reason, now_ms)
     turn = Turn(
         instance_id=instance_id,
-        stamp=live.stamp._replace(next_seq=history[-1].seq + 1 if history else 1),
+        stamp=live.stamp._replace(next_seq=summary.last_seq + 1),
         commit_id=fresh_id(),
         now_ms=now_ms,
         worker_id="",

@@ -17,7 +17,7 @@ from perdure.authoring.deciders.decider_definition import (
     definition_of,
 )
 from perdure.authoring.deciders.decision import Accepted, AlreadyCompleted, Rejected
-from perdure.client.histories.histories import named_in_errors, read_history
+from perdure.client.histories.histories import key_of, named_in_errors
 from perdure.client.reading.info import Json
 from perdure.clock import to_datetime
 from perdure.codec import check_id
@@ -35,20 +35,26 @@ from perdure.core.deciders.execution import DeciderExecution
 from perdure.core.deciders.fold import refuse_removed
 from perdure.core.turn_builder import TurnTerms
 from perdure.errors import InstanceHeldError, NotRegisteredError, UniqueKeyError, UsageError
+from perdure.limits import PAGE_MAX
 from perdure.model.feeds import Observation
 from perdure.model.histories.events import (
     ChildScheduled,
     EffectScheduled,
     EventRecorded,
     InputSent,
+    StoredEvent,
     TimerArmed,
     TimerDisarmed,
     read_event,
 )
+from perdure.model.histories.removed import first_gap, last_number
 from perdure.model.histories.rows import read_row
 from perdure.model.instances import DECIDER, Stamp, Status
 from perdure.store.base import Store
 from perdure.turns.unserved import LIVE_WORKER_MS, served_by
+
+MAX_STARTS = 10
+"""How often the events of an answer are counted anew because earlier ones were just removed."""
 
 E_co = TypeVar("E_co", covariant=True)
 S_co = TypeVar("S_co", covariant=True)
@@ -296,17 +302,30 @@ async def receipt_json(
 
 async def _events(store: Store, instance_id: str, first: int, last: int) -> list[Json]:
     [row] = await store.read_instances([instance_id])
-    if row is None:
+    if row is None or first > last:
         return []
-    history = await read_history(store, row)
-    recorded = [event for event in history if event.kind == EventRecorded.kind]
-    found = []
+    found: list[Json] = []
+    after = version = starts = 0
     with named_in_errors(row):
-        gone = 0
-        if first <= last:
-            gone = refuse_removed(history, first - 1, "the answer to a repeated input")
-        for stored in recorded[first - 1 - gone : last - gone]:
-            event = read_row(stored)
-            assert isinstance(event, EventRecorded)
-            found.append({"tag": event.tag, "event": json.loads(bytes(event.event))})
-    return found
+        while True:
+            [page] = await store.read_histories([key_of(row)], after_seq=after, limit=PAGE_MAX)
+            if after == 0:
+                version = refuse_removed(page, first - 1, "the answer to a repeated input")
+            elif first_gap(page, after=after) is not None and starts < MAX_STARTS:
+                # Events that were to be counted have been removed since the page before.
+                found, after, starts = [], 0, starts + 1
+                continue
+            for stored in page:
+                after = last_number(stored)
+                if stored.kind == EventRecorded.kind:
+                    version += 1
+                    if first <= version <= last:
+                        found.append(_told(stored))
+            if version >= last or len(page) < PAGE_MAX:
+                return found
+
+
+def _told(stored: StoredEvent) -> Json:
+    event = read_row(stored)
+    assert isinstance(event, EventRecorded)
+    return {"tag": event.tag, "event": json.loads(bytes(event.event))}
