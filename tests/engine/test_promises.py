@@ -136,7 +136,8 @@ async def mended(ctx: Context) -> str:
 async def mended_late(ctx: Context, events: int) -> str:
     for number in range(events):
         ctx.kv["number"] = number
-    return await mended.fn(ctx)
+    kept: str = await mended.fn(ctx)
+    return kept
 
 
 ALL: list[Defined] = [

@@ -428,7 +428,7 @@ async def test_a_page_that_is_given_up_asks_no_instance_any_more(
 ) -> None:
     asked, left = asyncio.Event(), asyncio.Event()
 
-    async def ask_for_ever(self: Handle[Any]) -> str:
+    async def ask_for_ever(self: Handle[Any]) -> Any:
         asked.set()
         try:
             await asyncio.Event().wait()
@@ -438,7 +438,7 @@ async def test_a_page_that_is_given_up_asks_no_instance_any_more(
 
     async with engine_with_all() as engine, browser(perdure.web.app(engine, key=KEY)) as page:
         await page.get("/")
-        monkeypatch.setattr(Handle, "explain", ask_for_ever)
+        monkeypatch.setattr(Handle, "_evidence", ask_for_ever)
         loading = asyncio.ensure_future(page.get("/?q=status:running"))
         await asked.wait()
         loading.cancel()

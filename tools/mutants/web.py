@@ -135,7 +135,7 @@ DOORS = (
         "pages-outlive-actions",
         "an open page shows what was so before the action that was done on it",
         "web/operations.py",
-        "                site.recent.clear()",
+        "                site.forget_counts()",
         "                pass",
         (f"{RECENT}test_an_open_page_shows_what_was_done_here_at_once",),
     ),

@@ -21,7 +21,7 @@ from perdure.client.histories.resetting import refuse_part
 from perdure.client.lifetimes import not_awaited
 from perdure.client.reading import kept_values, stream_items
 from perdure.client.reading.display import ShownTable
-from perdure.client.reading.explain import explain, gather_evidence
+from perdure.client.reading.explain import Evidence, explain, gather_evidence
 from perdure.client.reading.info import (
     InstanceInfo,
     InstanceTree,
@@ -164,11 +164,14 @@ class Handle(Generic[R_co]):
 
     async def explain(self) -> str:
         """Return one sentence: what it waits for, since when, who holds it, why nothing moves."""
-        row = await self._row()
-        workers = [] if row.status.is_terminal else await self._core.live_workers()
-        core = self._core
+        return explain(await self._evidence())
+
+    async def _evidence(self) -> Evidence:
+        """Return what the sentence rests on."""
+        row, core = await self._row(), self._core
+        workers = [] if row.status.is_terminal else await core.live_workers()
         evidence = await gather_evidence(core.store, core.summaries, row, workers)
-        return explain(evidence._replace(schedule=await describe_schedule(core, row)))
+        return evidence._replace(schedule=await describe_schedule(core, row))
 
     async def tree(self, *, calls: bool = True) -> InstanceTree:
         """Return the instance with all that it started and called, to any depth.

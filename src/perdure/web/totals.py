@@ -55,7 +55,7 @@ class RecentValue(Generic[T]):
             return self._last
         counting = self._counting
         if counting is None or counting.done():
-            counting = self._counting = asyncio.ensure_future(self._count(count))
+            counting = self._counting = asyncio.ensure_future(self._count(count, self._forgotten))
             # One that fails while no caller waits for it is begun anew by the next.
             counting.add_done_callback(lambda one: one.cancelled() or one.exception())
         done, _ = await asyncio.wait([counting], timeout=within_s)
@@ -68,8 +68,8 @@ class RecentValue(Generic[T]):
         self._forgotten += 1
         self._last = self._counting = None
 
-    async def _count(self, count: Callable[[], Awaitable[T]]) -> T:
-        began_s, forgotten = self._monotonic(), self._forgotten
+    async def _count(self, count: Callable[[], Awaitable[T]], forgotten: int) -> T:
+        began_s = self._monotonic()
         found = await count()
         if forgotten == self._forgotten:  # If not, it may have been counted before that was done.
             self._last = found

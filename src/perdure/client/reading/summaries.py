@@ -43,7 +43,7 @@ _FIRST = (1, 2)
 """The numbers of the start, and of what stands for removed events."""
 
 
-class Look(NamedTuple):
+class ReadSummary(NamedTuple):
     """What one look at a history found."""
 
     summary: Summary
@@ -110,7 +110,7 @@ class Summaries:
         """
         return (await self.look(store, key)).summary
 
-    async def look(self, store: Store, key: ExecutionKey) -> Look:
+    async def look(self, store: Store, key: ExecutionKey) -> ReadSummary:
         """Return the summary as `read` does, and what it has cost."""
         fold = _Fold()
         events = 0
@@ -131,7 +131,7 @@ class Summaries:
             if fold.upto >= PAGE:
                 self._keep(place, fold)
             if len(page) < PAGE:
-                return Look(fold.summary.copy(), events)
+                return ReadSummary(fold.summary.copy(), events)
 
     def _keep(self, place: tuple[int, ExecutionKey], fold: _Fold) -> None:
         other = self._kept.get(place)

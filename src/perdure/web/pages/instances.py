@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
+from perdure.client.reading.explain import explain
 from perdure.client.reading.filters import FILTER_WORDS, parse_filter
-from perdure.client.reading.info import InstanceInfo, JobInfo
+from perdure.client.reading.info import InstanceInfo, JobInfo, job_of
 from perdure.client.reading.lists import InstanceQuery
 from perdure.errors import PerdureError, UsageError
 from perdure.model.instances import Status
@@ -163,16 +164,15 @@ async def _evidence(
     found: dict[str, str] = {}
     jobs: dict[str, list[JobInfo]] = {}
 
-    async def explain(one: InstanceInfo) -> None:
-        handle = ask.client.handle(one.instance_id)
+    async def find(one: InstanceInfo) -> None:
         try:
-            text = await handle.explain()
-            jobs[one.instance_id] = (await handle.jobs())[:JOBS_SHOWN]
+            evidence = await ask.client.handle(one.instance_id)._evidence()
         except PerdureError:
             return  # It was deleted meanwhile.
-        found[one.instance_id] = without_head(one.instance_id, text)
+        found[one.instance_id] = without_head(one.instance_id, explain(evidence))
+        jobs[one.instance_id] = [job_of(job) for job in evidence.jobs[:JOBS_SHOWN]]
 
-    tasks = [asyncio.ensure_future(explain(one)) for one in items]
+    tasks = [asyncio.ensure_future(find(one)) for one in items]
     try:
         if tasks:
             await asyncio.wait(tasks, timeout=EXPLAIN_WITHIN_S)
