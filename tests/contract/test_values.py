@@ -9,6 +9,7 @@ import pytest
 from perdure.errors import RowError
 from perdure.model.histories.events import Body, StoredEvent
 from perdure.store.base import ExecutionKey, Store
+from perdure.store.locked_turns import KnownInstance
 from tests.contract.store_values import (
     STARTED,
     accepted,
@@ -152,14 +153,15 @@ class TestReading:
         stamp = await begun(store, "a")
         await store.deliver([message("unborn", if_absent="buffer")])
 
-        lives = await store.deciders.read_lives(["nobody", "unborn", "a"])
+        names = ("nobody", "unborn", "a")
+        lives = [new.live for new in await store.read_news([KnownInstance(one) for one in names])]
 
         assert lives == [None, await store.read_live("unborn"), await store.read_live("a")]
         assert lives[1] is not None
         assert lives[1].definition_no is None
         assert lives[2] is not None
         assert lives[2].stamp == stamp
-        assert await store.deciders.read_lives([]) == []
+        assert await store.read_news([]) == []
 
     async def test_a_history_is_read_in_pieces(self, store: Store) -> None:
         stamp = await begun(store)

@@ -103,7 +103,7 @@ async def test_a_caller_that_gives_up_before_anything_is_decided_leaves_no_insta
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = await stage.client()
-    gate = hold_after(monkeypatch, client._core.store.deciders, "read_lives")
+    gate = hold_after(monkeypatch, client._core.store, "read_news")
     calling = asyncio.create_task(client.execute(Diary, Write("d", "given up")))
     await gate.reached.wait()
 
@@ -135,7 +135,7 @@ async def test_an_input_that_joins_a_load_does_not_overtake_what_was_sent_before
 ) -> None:
     await (await stage.client()).execute(Diary, Write("d", "begun"))
     client = await stage.client()
-    gate = hold_after(monkeypatch, client._core.store.deciders, "read_lives")
+    gate = hold_after(monkeypatch, client._core.store, "read_news")
     first = asyncio.create_task(client.execute(Diary, Write("d", "first")))
     await gate.reached.wait()
 

@@ -47,7 +47,7 @@ async def test_an_input_is_decided_by_its_own_class_though_another_came_into_mem
 ) -> None:
     """A worker has the instance in memory by the time that it was read for the input."""
     engine = await stage.engine([Diary])
-    gate = hold_after(monkeypatch, engine._core.store.deciders, "read_lives")
+    gate = hold_after(monkeypatch, engine._core.store, "read_news")
     calling = asyncio.create_task(engine.execute(Loud, Write("d", "high")))
     await gate.reached.wait()
 

@@ -16,8 +16,9 @@ from perdure.errors import InstanceHeldError, StoreUnavailableError
 from perdure.model.messages import Message
 from perdure.model.turns import Turn, TurnReceipt
 from perdure.store.base import Store
-from perdure.store.locked_turns import KnownInstance, LockedTurn, News
+from perdure.store.locked_turns import NOTHING_KNOWN, KnownInstance, LockedTurn, News
 from tests.engine.stage import Gate, Stage, until
+from tests.sizes import WITHIN_S
 
 
 @dataclass(frozen=True)
@@ -107,8 +108,10 @@ class Watched:
         return self._commit_locked(turns)
 
     async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
-        self.looks += len(known)
-        self.questions.append(len(known))
+        remembered = sum(one.stamp != NOTHING_KNOWN for one in known)
+        if remembered:
+            self.looks += remembered
+            self.questions.append(remembered)
         if self.looking is not None:
             await self.looking.pass_through()
         return await self._read_news(known)
@@ -169,6 +172,53 @@ async def test_inputs_that_come_while_a_look_is_under_way_share_the_next(
     await asyncio.gather(*answers)
 
     assert watched.questions == [1, 3]
+
+
+async def test_a_look_waits_for_the_commit_under_way(
+    both: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that those who come when they have heard of it share the look."""
+    monkeypatch.setattr("perdure.turns.loading.catching_up.GATHER_FOR_S", WITHIN_S)
+    one, two = both
+    await meet(one, two)
+    await one.execute(Page, Put("q", "first"))
+    watched, gate = Watched(one, monkeypatch), Gate()
+    watched.before_commit = gate.pass_through
+
+    async def put_two() -> None:
+        await put(one, "a")
+        await put(one, "b")
+
+    calling = asyncio.create_task(put_two())
+    await gate.reached()
+    beside = asyncio.create_task(one.execute(Page, Put("q", "a")))
+    await until(lambda: is_ahead(one, "page:q"))
+    asked_before = list(watched.questions)
+    gate.opened.set()
+    await asyncio.gather(calling, beside)
+
+    assert asked_before == [1]
+    assert watched.questions == [1, 2]
+
+
+async def test_a_look_does_not_wait_for_a_commit_that_takes_long(
+    both: tuple[Client, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is rejected needs none, whatever keeps the store from writing."""
+    monkeypatch.setattr("perdure.turns.loading.catching_up.GATHER_FOR_S", 0.001)
+    one, two = both
+    await meet(one, two)
+    await one.execute(Page, Put("q", "first"))
+    watched, gate = Watched(one, monkeypatch), Gate()
+    watched.before_commit = gate.pass_through
+
+    held = asyncio.create_task(put(one, "a"))
+    await gate.reached()
+    answer = await one.execute(Page, Put("q", "first"))
+    gate.opened.set()
+    await held
+
+    assert answer == Rejected("there already")
 
 
 def is_ahead(client: Client, instance_id: str) -> bool:

@@ -1,4 +1,5 @@
-"""A writer remembers the rows it wrote last, and is never wrong because of it.
+"""A writer remembers the rows it wrote last, and is never wrong because of it: neither alone on its
+file nor where it knows that others write too.
 
 That it decides as one that remembers nothing is tried at random in `test_kept_rows_random`; its
 bounds, and what errors do to it, are in `test_kept_trouble`.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -20,9 +22,11 @@ from perdure.model.instances import Stamp, Status
 from perdure.model.jobs import JobEnd, JobKey
 from perdure.model.turns import NOBODY, ChildStart, Hold, TurnReceipt, TurnStatus
 from perdure.store.base import TurnLease
+from perdure.store.locked_turns import KnownInstance
 from perdure.store.opening import open_store
 from perdure.store.sql.commits.remembered_rows import RememberedRows
 from perdure.store.sqlite.store import SqliteStore
+from tests.beside import know_of_others
 from tests.contract.store_values import (
     COMPLETED,
     CONTINUED,
@@ -52,6 +56,20 @@ IN_BOTH_WAYS = pytest.mark.parametrize(
     "more", [(), (message("unknown", if_absent="buffer"),)], ids=["at once", "in steps"]
 )
 """With nothing else in the transaction, and with something that has to be loaded."""
+
+
+LIVE_COLUMNS = (
+    *("definition_no", "incarnation", "execution", "next_seq", "wake_at_ms", "lease"),
+    *("lease_until_ms", "home", "last_no", "last_at_ms", "last_commit", "attempts", "blocked_by"),
+)
+
+
+@pytest.fixture(params=[False, True], ids=["alone", "beside others"], autouse=True)
+def knows_of_others(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    is_shared: bool = request.param
+    if is_shared:
+        know_of_others(monkeypatch)
+    return is_shared
 
 
 @pytest.fixture
@@ -134,14 +152,45 @@ async def test_a_store_in_memory_remembers_too(clock: ManualClock) -> None:
 # -------------------------------------------------------------------- others
 
 
+async def test_what_was_looked_at_need_not_be_loaded(
+    store: SqliteStore, other: SqliteStore, knows_of_others: bool
+) -> None:
+    """Each row is known by itself where others write, so it may come from a question."""
+    stamp = await begun(store)
+    first = next_turn("i", stamp, events=(SCHEDULED,))
+    await accepted(other, first)
+    await accepted(store, next_turn("j", await begun(store, "j")))
+
+    await store.read_news([KnownInstance("i", stamp)])
+
+    is_known = await _is_one_statement(store, [next_turn("i", first.next_stamp)])
+    assert is_known is knows_of_others
+
+
+@pytest.mark.parametrize("column", LIVE_COLUMNS)
+async def test_any_column_that_another_has_changed_makes_a_row_unknown(
+    store: SqliteStore, path: Path, column: str
+) -> None:
+    await begun(store, "j")
+    turn = next_turn("i", await begun(store))
+    await accepted(store, turn)
+    with closing(sqlite3.connect(path)) as program:
+        value = "'x'" if column in ("home", "blocked_by") else "1 + coalesce(" + column + ", 0)"
+        program.execute(f"UPDATE live SET {column} = {value} WHERE instance_id = 'i'")  # noqa: S608
+        program.commit()
+
+    assert not await _is_one_statement(store, [next_turn("i", turn.next_stamp)])
+
+
 async def test_a_message_of_another_process_is_heard_of(
     store: SqliteStore, other: SqliteStore
 ) -> None:
-    stamp = await begun(store)
+    first = next_turn("i", await begun(store))
+    await accepted(store, first)
 
     await other.deliver([message()])
 
-    turn = next_turn("i", stamp)
+    turn = next_turn("i", first.next_stamp)
     assert await accepted(store, turn) == TurnReceipt(ACCEPTED, 1, has_unseen=True)
     assert await _is_one_statement(store, [next_turn("i", turn.next_stamp)])
 

@@ -73,16 +73,25 @@ class _Forgetful(Writer):
         return super().execute(operations)
 
 
+class _SharedLock(MemoryLock):
+    """One that knows of others: so rows are known one by one."""
+
+    is_shared = True
+
+
 class Place:
     """A database with two writers, as two processes have them."""
 
-    def __init__(self, path: Path, kind: type[Writer], clock: ManualClock) -> None:
+    def __init__(
+        self, path: Path, kind: type[Writer], clock: ManualClock, *, is_shared: bool = False
+    ) -> None:
         self.path = path
+        lock = _SharedLock if is_shared else MemoryLock
         self.counters = StoreCounters()
         self.writers = [
             kind(
                 str(path),
-                lock=MemoryLock(MEMORY),  # nobody else is there
+                lock=lock(MEMORY),  # nobody else is there
                 clock=clock,
                 counters=counters,
                 definitions=Definitions(),
@@ -102,7 +111,8 @@ class Place:
     def apply(self, operations: Sequence[Any], *, by: int) -> list[Any] | str:
         """Run operations as one transaction; return the results, or what went wrong."""
         try:
-            return self.writers[by].execute(operations)
+            writer = self.writers[by]
+            return writer.execute_known(operations) or writer.execute(operations)
         except (PerdureError, AssertionError) as error:
             return f"{type(error).__name__}: {error}"
 
@@ -360,16 +370,17 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remembered_rows, "MAX_PAUSE", 1)
 
 
+@pytest.mark.parametrize("is_shared", [False, True], ids=["alone", "beside others"])
 @pytest.mark.parametrize("seed", range(30))
 async def test_remembering_changes_nothing_but_the_number_of_statements(
-    tmp_path: Path, seed: int, often: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seed: int, is_shared: bool, often: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random, clock = Random(seed), ManualClock()
     if seed % 3 == 0:
         monkeypatch.setattr(remembered_rows, "MAX_REMEMBERED", 4)
     # Names of databases in memory are as good as files.
     folder = tmp_path if seed % 2 else Path(MEMORY)
-    subject = Place(folder / "subject.db", Writer, clock)
+    subject = Place(folder / "subject.db", Writer, clock, is_shared=is_shared)
     model = Place(folder / "model.db", _Forgetful, clock)
     maker = Maker(random, clock, model)
     at_once = 0

@@ -26,7 +26,7 @@ from perdure.store.sqlite.connection import (
 )
 from perdure.store.sqlite.database import PACKAGE
 from perdure.store.sqlite.memory import MEMORY
-from perdure.store.sqlite.one_statement import OneStatement
+from perdure.store.sqlite.one_statement import KnownState, OneStatement
 from tests.each import each
 
 NAMES = sorted(files_of(PACKAGE))
@@ -123,13 +123,20 @@ def one_statement(empty: SqliteConnection) -> OneStatement:
 
 
 def _alone_and_within(one_statement: OneStatement, name: str) -> list[tuple[str, Parameters]]:
-    """Return a statement as it is, and as the body of a trigger, with values for it."""
+    """Return a statement as it is, as the body of a trigger, and what that asks before it is run,
+    with values for each."""
     text = _without_comments(statement(name))
     params = dict.fromkeys(re.findall(r":([a-z_]+)", text))
     writes = Writes(locks=False)
     writes.write(name, **params)
     made = one_statement._make(writes)
-    return [(text, params), (made.insert, [None] * (len(params) + 1))]
+    known: Parameters = [None] * len(KnownState._fields)
+    asks = made.insert[made.insert.index("FROM (SELECT ?") :]
+    return [
+        (text, params),
+        (made.insert, [*([None] * len(params)), *known]),
+        (f"SELECT 1 {asks}", known),
+    ]
 
 
 @each(AT_ONCE)
@@ -145,11 +152,11 @@ def test_a_statement_of_a_commit_does_the_same_in_a_trigger(
             if re.fullmatch(SEARCHES, operation)
         )
 
-    alone, within = [searches(*one) for one in _alone_and_within(one_statement, name)]
+    alone, within, asks = [searches(*one) for one in _alone_and_within(one_statement, name)]
 
-    # Reading the version, and going through the one row that is inserted.
-    assert within - alone == Counter([("VFilter", None), ("Rewind", None)])
-    assert not alone - within
+    # Going through the one row that is inserted.
+    assert within - alone - asks == Counter([("Rewind", None)])
+    assert not alone + asks - within
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3 cannot set that up")
@@ -159,16 +166,31 @@ def test_a_statement_of_a_commit_has_the_same_plan_in_a_trigger(
 ) -> None:
     if sys.version_info >= (3, 12):  # for mypy
         empty.bare.setconfig(sqlite3.SQLITE_DBCONFIG_TRIGGER_EQP)
-    alone, within = [
-        [
+    alone, within, asks = [
+        Counter(
             row[-1]
             for row in empty.run_own(f"EXPLAIN QUERY PLAN {text}", values)
-            if re.match(r"(SCAN|SEARCH) (?!pragma_data_version)", row[-1])
-        ]
+            if re.match(r"(SCAN|SEARCH)", row[-1])
+        )
         for text, values in _alone_and_within(one_statement, name)
     ]
 
-    assert within == alone != []
+    assert alone
+    assert within == alone + asks
+
+
+def test_what_is_asked_before_a_transaction_is_searched_by_key(
+    empty: SqliteConnection, one_statement: OneStatement
+) -> None:
+    _, _, (text, values) = _alone_and_within(one_statement, AT_ONCE[0])
+
+    plan = [row[-1] for row in empty.run_own(f"EXPLAIN QUERY PLAN {text}", values)]
+
+    assert [step for step in plan if re.match(r"\w+ (live|jobs)\b", step)] == [
+        "SEARCH live USING PRIMARY KEY (part=? AND instance_id=?) LEFT-JOIN",
+        "SEARCH jobs USING PRIMARY KEY "
+        "(part=? AND instance_id=? AND incarnation=? AND execution=? AND seq=?) LEFT-JOIN",
+    ]
 
 
 @each(NAMES)

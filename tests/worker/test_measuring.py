@@ -149,14 +149,14 @@ async def test_a_real_store_counts_what_it_does(store_url: str) -> None:
         [number] = await store.intern([DefinitionKey("activity", "charge", "")])
         assert (await store.definition(number)).name == "charge"
         await store.admin.totals()
-        await store.deciders.read_lives([])
+        await store.deciders.read_snapshots([])
         await store.feed.feed_end()
         await store.streams.read_stream_heads("i")
     finally:
         await store.close()
 
     now = metrics.snapshot()
-    for operation in ("intern", "totals", "read_lives", "feed_end", "read_stream_heads"):
+    for operation in ("intern", "totals", "read_snapshots", "feed_end", "read_stream_heads"):
         seen = now.distribution(DURATION, operation=operation, status="ok")
         assert seen is not None, operation
         assert seen.count == 1

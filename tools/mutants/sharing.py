@@ -62,9 +62,9 @@ SHARED = (
     Mutant(
         "rows-that-were-read-in-another-life",
         "a row that was read before the database went back is taken for known",
-        "store/postgres/lane.py",
-        "if epoch_no == self._epoch_no:",
-        "if True:",
+        "store/sql/commits/learned_rows.py",
+        "found.epoch_no == epoch_no:",
+        "True:",
         (
             "tests/store/test_postgres_known.py::"
             "test_what_was_read_in_another_life_of_the_database_is_not_remembered",

@@ -3,6 +3,9 @@
 What this process decides stops its jobs at once. Others cancel, terminate or delete an instance in
 the store; that is news, and then the jobs that run here are asked after: at once, if the store is
 told of it. Renewing leases finds the same, much later, should a change ever go unnoticed.
+
+Where no job runs nothing is listened to: a worker with nothing to stop is not woken by each commit
+of the others.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ class CancelWatch:
         store: Store,
         options: WorkerOptions,
         *,
+        busy: asyncio.Event,
         jobs: Callable[[], list[JobLease]],
         lost: Callable[[Sequence[JobLease]], None],
     ) -> None:
@@ -37,10 +41,12 @@ class CancelWatch:
         Args:
             store: Whose jobs they are.
             options: How often to look.
+            busy: Set when a job begins; cleared here when none is left.
             jobs: Returns the leases of the jobs that run here.
             lost: Hears of those that are gone.
         """
         self._store = store
+        self._busy = busy
         self._jobs = jobs
         self._lost = lost
         self._min_s = options.poll_min.total_seconds()
@@ -49,11 +55,20 @@ class CancelWatch:
 
     async def run(self) -> None:
         """Watch for ever. Ends only by cancellation."""
+        while True:
+            await self._busy.wait()
+            # What ends soon need not be listened for.
+            await asyncio.sleep(self._min_s)
+            if self._jobs():
+                await self._watch()
+            self._busy.clear()
+
+    async def _watch(self) -> None:
+        """Watch until no job is left."""
         pause = GrowingPause(self._min_s, self._max_s)
         hearing = Hearing(self._store, Hint.NEWS)
         try:
-            while True:
-                await hearing.wait(pause.seconds)
+            while self._jobs():
                 began_s = time.monotonic()
                 if await self.look():
                     took_s = time.monotonic() - began_s
@@ -61,6 +76,7 @@ class CancelWatch:
                     await asyncio.sleep(min(REST * took_s, self._max_s))
                 else:
                     pause.grow()
+                await hearing.wait(pause.seconds)
         finally:
             hearing.close()
 

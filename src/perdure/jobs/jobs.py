@@ -128,6 +128,8 @@ class JobRunner:
             registry, builtins=builtins or {}, takes_any_tag=options.tags == "any"
         )
         self._runs: dict[JobKey, JobRun] = {}
+        self.busy = asyncio.Event()
+        """Set when a job begins; cleared by what watches them when none is left."""
         self.started: set[JobRun] = set()
         self._beside_slots = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -186,6 +188,7 @@ class JobRunner:
             self._drop(older)
         run = self._prepare(job)
         self._runs[job.key] = run
+        self.busy.set()
         self.suspects.take(job.key, run.losses)
         if job.session is not None:
             self.sessions.begin(job.session)

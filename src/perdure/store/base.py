@@ -389,8 +389,8 @@ class Store(TransactionStore, Protocol):
         ...
 
     async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
-        """Return what is new of instances that are remembered, as of one moment, without their
-        inboxes."""
+        """Return what is new of instances since they were remembered, as of one moment, without
+        their inboxes. Of the turns that follow less need be loaded."""
         ...
 
     async def read_inbox(self, instance_id: str) -> list[Message]:

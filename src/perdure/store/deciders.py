@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from perdure.model.feeds import Observation, StoredSnapshot
 from perdure.model.histories.removals import EventRemoval, SnapshotPlace
-from perdure.model.instances import LiveRow, Stamp
+from perdure.model.instances import Stamp
 from perdure.model.turns import InputReceipt, NewObservation
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ class DeciderStore(Protocol):
         self, instance_id: str, input_ids: Sequence[str]
     ) -> dict[str, bytes | None]:
         """Return the outcomes of inputs that were given before; None: given and not decided yet."""
-        ...
-
-    async def read_lives(self, instance_ids: Sequence[str]) -> list[LiveRow | None]:
-        """Return the narrow rows of instances, as `read_live` does for one."""
         ...
 
     async def settle_inputs(

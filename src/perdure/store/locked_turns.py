@@ -31,11 +31,15 @@ HOLD_FOR_S = 1.0
 """How long the store keeps instances for their turns to be thought."""
 
 
+NOTHING_KNOWN = Stamp(0, 0, 0)
+"""No instance has it: of one of which nothing is remembered the row alone is news."""
+
+
 class KnownInstance(NamedTuple):
-    """An instance as it is remembered."""
+    """An instance as it is remembered, if it is."""
 
     instance_id: str
-    stamp: Stamp
+    stamp: Stamp = NOTHING_KNOWN
 
 
 class News(NamedTuple):

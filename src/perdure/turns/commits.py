@@ -35,6 +35,13 @@ class CommitQueue:
         self._background = background
         self._way = way
         self._waiting: list[tuple[HotInstance, Turn]] = []
+        self._sent: asyncio.Future[list[TurnReceipt]] | None = None
+        """The answer to what was sent last, which may be there."""
+
+    async def settled(self, within_s: float) -> None:
+        """Wait until what was sent last is answered, but not longer than that."""
+        if self._sent is not None and not self._sent.done():
+            await asyncio.wait([self._sent], timeout=within_s)
 
     def submit(self, hot: HotInstance, turn: Turn) -> None:
         """Commit a turn with the others of this pass of the loop."""
@@ -54,6 +61,7 @@ class CommitQueue:
             except StoreError as error:
                 self._unsent(batch, error)
             else:
+                self._sent = receipts = asyncio.ensure_future(receipts)
                 self._background.hear_answer(receipts, partial(self._heard_batch, batch))
 
     def _heard_batch(

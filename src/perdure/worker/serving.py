@@ -189,7 +189,9 @@ class Serving:
         store, options, jobs = self._store, self._options, self.jobs
         self._sessions = SessionKeeper(store, options, jobs.sessions, owner=self.worker_id)
         self._names = NameWatch(store, jobs.sessions)
-        self._cancels = CancelWatch(store, options, jobs=jobs.leases, lost=jobs.lose)
+        self._cancels = CancelWatch(
+            store, options, busy=jobs.busy, jobs=jobs.leases, lost=jobs.lose
+        )
         self._leases = LeaseKeeper(
             store,
             options,

@@ -35,8 +35,7 @@ from perdure.clock import Clock
 from perdure.errors import RowError, StoreError, StoreUnavailableError
 from perdure.ids import chance, fresh_id
 from perdure.model.hints import Hint
-from perdure.model.instances import LiveRow, part_of
-from perdure.model.turns import Turn
+from perdure.model.instances import part_of
 from perdure.store.batching import LATER
 from perdure.store.counters import StoreCounters
 from perdure.store.epoch import Epoch
@@ -54,12 +53,13 @@ from perdure.store.postgres.operations import (
 )
 from perdure.store.sql.commits.batch import Operation, Transaction, run_batch
 from perdure.store.sql.commits.hints import hints_of
+from perdure.store.sql.commits.learned_rows import LearnedRows
 from perdure.store.sql.commits.remembered_check import (
     RememberedRowsError,
     check_remembered,
     is_switched_on,
 )
-from perdure.store.sql.commits.remembered_rows import MAX_REMEMBERED, RememberedRows
+from perdure.store.sql.commits.remembered_rows import RememberedRows
 from perdure.store.sql.commits.rows import LoadedRows
 from perdure.store.sql.commits.writes import Writes
 from perdure.store.sql.definitions import Definitions
@@ -137,9 +137,7 @@ class Lane:
         """What the server has as long as it does not crash."""
         self._lost_answers = LostAnswers()
         self._remembered = RememberedRows()
-        self._learned: dict[str, tuple[LiveRow, str, int]] = {}
-        """Rows that were read elsewhere in this process since, the transactions that have written
-        them, and the life of the database. Other threads put them here, and this one takes them."""
+        self.learned = LearnedRows()
         self._checks_remembered = is_switched_on()
         self._hurry_until_s = 0.0
         self._plans_until_s = 0.0
@@ -157,18 +155,6 @@ class Lane:
             connection.run_script(SESSION)
         self._connection = connection
         self._remembered.forget()
-
-    def learn(self, live: LiveRow, writer: str, *, epoch_no: int) -> None:
-        """Hear what the row of an instance is now. Called by any thread.
-
-        Args:
-            live: The row.
-            writer: The transaction that has written it.
-            epoch_no: Which life of the database it was asked in.
-        """
-        if len(self._learned) >= MAX_REMEMBERED:
-            self._learned.clear()
-        self._learned[live.instance_id] = (live, writer, epoch_no)
 
     def execute(self, operations: Sequence[Any]) -> list[Any]:
         """Run operations as one transaction and return their results.
@@ -351,18 +337,8 @@ class Lane:
             return None
         if not all(map(is_known_by_id, operations)):
             return None
-        if self._learned:
-            self._remember_learned(operations)
+        self.learned.hand_over(operations, self._remembered, epoch_no=self._epoch_no)
         return self._remembered.find(operations)
-
-    def _remember_learned(self, turns: Sequence[Turn]) -> None:
-        """Remember the rows of turns as they were read before these were thought."""
-        for turn in turns:
-            found = self._learned.pop(turn.instance_id, None)
-            if found is not None:
-                live, writer, epoch_no = found
-                if epoch_no == self._epoch_no:
-                    self._remembered.learn(live, writer)
 
     def _run_in_steps(self, connection: PostgresConnection, operations: Sequence[Any]) -> list[Any]:
         """Begin a transaction, run operations in it, and commit."""

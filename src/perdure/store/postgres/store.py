@@ -229,7 +229,7 @@ class PostgresStore(SqlStore):
         return found
 
     def _learn(self, live: LiveRow, writer: str, epoch_no: int) -> None:
-        self._lanes[MAIN].learn(live, writer, epoch_no=epoch_no)
+        self._lanes[MAIN].learned.learn(live, writer, epoch_no=epoch_no)
 
     # ------------------------------------------------- that workers are connected
 
@@ -257,7 +257,7 @@ class PostgresStore(SqlStore):
 
     async def read_presences(self) -> Presences:
         """Return of which workers the server knows that they are connected no more."""
-        [(found,)] = await self._read_once(lambda c: c.run("read_presences"))
+        [(found,)] = await self.read_once(lambda c: c.run("read_presences"))
         return presences_in(self.address.schema, unpack(found))
 
     async def forget_presence(self, key: int) -> None:
@@ -381,7 +381,7 @@ class PostgresStore(SqlStore):
         self._process.refuse_elsewhere()
         return await self._readers.read(work)
 
-    async def _read_once(self, work: Callable[[Connection], T]) -> T:
+    async def read_once(self, work: Callable[[Connection], T]) -> T:
         self._process.refuse_elsewhere()
         return await self._readers.read(work, is_once=True)
 

@@ -43,3 +43,7 @@ class StoreAccess(Protocol):
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function with a connection that reads one state of the database."""
         ...
+
+    async def read_once(self, work: Callable[[Connection], T]) -> T:
+        """Run a function that reads with one statement, which needs no transaction around it."""
+        ...

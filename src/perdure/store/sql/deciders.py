@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from perdure.model.feeds import Observation, StoredSnapshot
 from perdure.model.histories.removals import EventRemoval, SnapshotPlace
-from perdure.model.instances import LiveRow, Stamp, part_of
+from perdure.model.instances import Stamp, part_of
 from perdure.model.turns import InputReceipt, NewObservation, UniqueKey
 from perdure.store.base import ExecutionKey
 from perdure.store.contents import SlicePlace
@@ -22,7 +22,6 @@ from perdure.store.sql.access import StoreAccess
 from perdure.store.sql.commits.rows import load_holders
 from perdure.store.sql.commits.settled import SettledInputs
 from perdure.store.sql.packing import pack
-from perdure.store.sql.questions import reading
 
 
 @observable(DeciderStore)
@@ -66,17 +65,14 @@ class SqlDeciders:
         settled = SettledInputs(instance_id, receipts, observations, stamp)
         return await self._store.add(settled.write, patience_s=patience_s)
 
-    async def read_lives(self, instance_ids: Sequence[str]) -> list[LiveRow | None]:
-        """Return the narrow rows of instances."""
-        return await self._store.read(lambda c: reading.read_lives(c, instance_ids))
-
     async def read_snapshots(
         self, executions: Sequence[ExecutionKey]
     ) -> list[StoredSnapshot | None]:
         """Return the newest snapshot of each execution, None where there is none."""
         keys = pack([(part_of(key.instance_id), *key) for key in executions])
         found: list[StoredSnapshot | None] = [None] * len(executions)
-        for index, *values in await self._store.read(lambda c: c.run("read_snapshots", keys=keys)):
+        rows = await self._store.read_once(lambda c: c.run("read_snapshots", keys=keys))
+        for index, *values in rows:
             found[index] = StoredSnapshot(*values)
         return found
 

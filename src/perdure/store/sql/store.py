@@ -132,7 +132,7 @@ class SqlStore(ABC):
     async def read(self, work: Callable[[Connection], T]) -> T:
         """Run a function with a connection that reads one state of the database."""
 
-    async def _read_once(self, work: Callable[[Connection], T]) -> T:
+    async def read_once(self, work: Callable[[Connection], T]) -> T:
         """Run a function that reads with one statement: that sees one state by itself."""
         return await self.read(work)
 
@@ -298,7 +298,7 @@ class SqlStore(ABC):
 
     async def lost_jobs(self, jobs: Sequence[JobLease]) -> list[JobLease]:
         """Return which of these leases are gone: the job was cancelled, ended or taken over."""
-        return await self._read_once(lambda c: job_leases.lost_jobs(c, jobs)) if jobs else []
+        return await self.read_once(lambda c: job_leases.lost_jobs(c, jobs)) if jobs else []
 
     async def renew_sessions(
         self, owner: str, busy: Sequence[str], *, lease_ms: int, idle_ms: int
@@ -406,24 +406,24 @@ class SqlStore(ABC):
 
     async def read_instances(self, instance_ids: Sequence[str]) -> list[InstanceRow | None]:
         """Return the wide rows."""
-        return await self._read_once(lambda c: reading.read_instances(c, instance_ids))
+        return await self.read_once(lambda c: reading.read_instances(c, instance_ids))
 
     async def read_ends(self, instance_ids: Sequence[str]) -> dict[str, KnownEnd | None]:
         """Return how instances ended, of those that have."""
-        return await self._read_once(lambda c: reading.read_ends(c, instance_ids))
+        return await self.read_once(lambda c: reading.read_ends(c, instance_ids))
 
     async def read_live(self, instance_id: str) -> LiveRow | None:
         """Return the narrow row of an unfinished or unborn instance."""
-        [found] = await self._read_once(lambda c: reading.read_lives(c, [instance_id]))
+        [found] = await self.read_once(lambda c: reading.read_lives(c, [instance_id]))
         return found
 
     async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
         """Return what is new of instances that are remembered."""
-        return await self._read_once(lambda c: news.read_news(c, known))
+        return await self.read_once(lambda c: news.read_news(c, known))
 
     async def read_inbox(self, instance_id: str) -> list[Message]:
         """Return all messages of an instance in the order they are applied."""
-        return await self._read_once(lambda c: reading.read_inbox(c, instance_id))
+        return await self.read_once(lambda c: reading.read_inbox(c, instance_id))
 
     async def read_jobs(self, instance_id: str) -> list[WaitingJob]:
         """Return the open jobs of an instance."""
@@ -447,7 +447,7 @@ class SqlStore(ABC):
 
     async def next_wake_ms(self, definitions: Sequence[int], queues: Sequence[int]) -> int | None:
         """Return when the next turn or job of these becomes claimable; None for never."""
-        return await self._read_once(
+        return await self.read_once(
             lambda c: reading.next_wake_ms(c, definitions, queues, now_ms=self.clock())
         )
 

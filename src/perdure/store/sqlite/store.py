@@ -22,6 +22,7 @@ from perdure.model.hints import Hint
 from perdure.store.base import Store
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
+from perdure.store.locked_turns import KnownInstance, News
 from perdure.store.migrate import no_store
 from perdure.store.observing import observable
 from perdure.store.off_loop import wait_off_loop
@@ -98,6 +99,7 @@ class SqliteStore(SqlStore):
         self._writer = writer
         self._batcher = Batcher(
             writer.execute,
+            execute_ahead=writer.execute_known,
             exclusive=lock,
             finish=writer.close,
             counters=self.counters,
@@ -144,6 +146,15 @@ class SqliteStore(SqlStore):
     def hears_changes(self, kind: Hint) -> bool:
         """Return whether the kernel tells of all changes."""
         return self._watch is not None and self._watch.hears(kind)
+
+    async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
+        """Return what is new of instances; the writer of their turns hears of it too."""
+        found = await super().read_news(known)
+        if self._writer is not None:
+            for new in found:
+                if new.live is not None:
+                    self._writer.learned.learn(new.live, None, epoch_no=0)
+        return found
 
     # ------------------------------------------------- transactions of the user's
 
@@ -202,7 +213,7 @@ class SqliteStore(SqlStore):
         """Run a function with a connection that reads one state of the database."""
         return await self._read_by(work)
 
-    async def _read_once(self, work: Callable[[Connection], T]) -> T:
+    async def read_once(self, work: Callable[[Connection], T]) -> T:
         return await self._read_by(work, is_once=True)
 
     async def _read_by(self, work: Callable[[Connection], T], *, is_once: bool = False) -> T:

@@ -1,11 +1,13 @@
 """Run a batch of operations as one transaction on the one connection that writes.
 
 What happens inside it is told in `perdure.store.sql.commits.batch`. There are two ways. Turns whose
-rows are known from the transaction before are decided first and written as one statement, which
-also makes sure that no other process has written meanwhile. All else, and what that finds to be
-otherwise, is run in steps: begin, load, decide, write, commit. There the time is taken when no
-other can write any more, so that no lease is born old because its transaction had to wait; one
-statement gives no leases but those of its turns, which bring their own time.
+rows are known are decided first and written as one statement, which also makes sure that what is
+known is still so: no other process has written, or, where others do write, the rows are the same.
+Where others write they are kept from it for that statement alone, and not while it is decided. All
+else, and what that finds to be otherwise, is run in steps: begin, load, decide, write, commit.
+There the time is taken when no other can write any more, so that no lease is born old because its
+transaction had to wait; one statement gives no leases but those of its turns, which bring their own
+time.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Any
 
@@ -26,6 +28,7 @@ from perdure.store.locked_turns import LockedTurn
 from perdure.store.sql.commits.batch import Operation, Transaction, run_batch
 from perdure.store.sql.commits.commit import Commit
 from perdure.store.sql.commits.hints import hints_of
+from perdure.store.sql.commits.learned_rows import LearnedRows
 from perdure.store.sql.commits.remembered_check import check_remembered, is_switched_on
 from perdure.store.sql.commits.remembered_rows import RememberedRows
 from perdure.store.sql.commits.rows import LoadedRows
@@ -42,7 +45,7 @@ from perdure.store.sqlite.database import LOCK_WITHIN_S, connect_writer, migrate
 from perdure.store.sqlite.file_lock import WriteLock
 from perdure.store.sqlite.files import OpenedFile
 from perdure.store.sqlite.memory import MemoryLock, is_in_memory
-from perdure.store.sqlite.one_statement import OneStatement
+from perdure.store.sqlite.one_statement import KnownState, OneStatement
 
 CLOSE_WITHIN_S = 2.0
 MAX_WAL_BYTES = 64 * 1024 * 1024
@@ -76,7 +79,9 @@ class Writer:
         self._checks_remembered = is_switched_on()
         self._after_commit = _AfterCommit(self)
         self._version: int | None = None
-        """What the database says as long as no other process writes; None: nothing is kept."""
+        """What the database says as long as no other process writes; None: nothing is kept, or
+        each row by itself, since others do write."""
+        self.learned = LearnedRows()
         self._warned_of_old_sqlite = not has_wal_reset_bug(sqlite3.sqlite_version_info)
         self._warned_of_wal = False
         self._warned_of_refusal = False
@@ -104,7 +109,7 @@ class Writer:
         self._lock.close()
 
     def execute(self, operations: Sequence[Any]) -> list[Any]:
-        """Run operations as one transaction and return their results.
+        """Run operations as one transaction and return their results; the lock is held.
 
         Raises:
             StoreUnavailableError: A resource is missing; nothing was written.
@@ -112,25 +117,51 @@ class Writer:
             Exception: Some operation cannot be written, and so none was.
         """
         connection = self._connected()
-        if self._file is not None:
-            # What is told to have failed must not be found in a file that is put back later.
-            self._file.check()
+        self._check_file()
         before = connection.statements
-        results = self._run_as_one_statement(connection, operations)
+        results = None
+        if self._version is not None and not self._lock.is_shared:
+            results = self._run_as_one_statement(connection, operations, nullcontext())
         if results is None:
             results = self._run_in_steps(connection, operations)
+        self._count(operations, connection.statements - before)
+        # Again: if it was replaced in between, what was written is gone with it, and no caller
+        # may be told that it lasts.
+        self._check_file()
+        return results
+
+    def execute_known(self, operations: Sequence[Any]) -> list[Any] | None:
+        """Run operations as one transaction, and hold the lock only for that, if they are turns
+        whose rows are known and other processes write too.
+
+        None: it is not so, and nothing was written; `execute` has to run them.
+
+        Raises:
+            StoreUnavailableError: A resource is missing; nothing was written.
+            StoreCorruptError: The file is damaged, or was replaced.
+        """
+        if not self._lock.is_shared:
+            return None
+        connection = self._connected()
+        self.learned.hand_over(operations, self._remembered, epoch_no=0)
+        before = connection.statements
+        results = self._run_as_one_statement(connection, operations, self._lock)
+        if results is not None:
+            self._count(operations, connection.statements - before)
+            # As in `execute`.
+            self._check_file()
+        return results
+
+    def _check_file(self) -> None:
+        """See that the file is the one that was opened: what is told to have failed must not be
+        found in one that is put back later."""
+        if self._file is not None:
+            self._file.check()
+
+    def _count(self, operations: Sequence[Any], statements: int) -> None:
         self._counters.transactions += 1
         self._counters.operations += len(operations)
-        self._counters.statements += connection.statements - before
-        with self._after_commit:
-            if self._checks_remembered:
-                self._check_remembered(connection)
-            self._look_around()
-        if self._file is not None:
-            # Again: if it was replaced in between, what was written is gone with it, and no caller
-            # may be told that it lasts.
-            self._file.check()
-        return results
+        self._counters.statements += statements
 
     def _check_remembered(self, connection: SqliteConnection) -> None:
         """Compare what is remembered with what is stored, where that is asked for. If another
@@ -141,22 +172,34 @@ class Writer:
                 check_remembered(self._remembered, connection, by="load_live")
 
     def _run_as_one_statement(
-        self, connection: SqliteConnection, operations: Sequence[Any]
+        self,
+        connection: SqliteConnection,
+        operations: Sequence[Any],
+        lock: AbstractContextManager[None],
     ) -> list[Any] | None:
         """Run operations as one statement, if nothing has to be read for them.
 
         None: they have to be run in steps, and nothing was written.
+
+        Args:
+            connection: Where.
+            operations: All of the transaction.
+            lock: Held while it is written, and told of.
         """
-        if self._version is None or _has_work(operations):
+        if _has_work(operations):
             return None
         known = self._remembered.find(operations)
         if known is None:
             return None
         writes = Writes(locks=False)
         transaction = self._transaction(writes, known)
+        state = KnownState.of(known) if self._version is None else KnownState(self._version)
         try:
             results, rows = run_batch(transaction, operations)
-            is_done = self._write(writes, transaction.decided, self._version)
+            with lock:
+                is_done = self._write(writes, transaction.decided, state)
+                if is_done:
+                    self._has_written(connection, transaction.decided, operations, results)
         except (RowError, UnknownError, BatchTooLargeError, UnicodeError):
             # Something is not as it was thought to be, or cannot be written. In steps the culprit
             # is found.
@@ -167,24 +210,39 @@ class Writer:
                 raise
             is_done = False
         if not is_done:
-            self._remembered.was_wrong(known)
-            self._forget()
+            self._was_wrong(known)
             return None
-        with self._after_commit:
-            self._remembered.was_right()
-            self._remembered.keep(transaction.decided)
-            self._lock.note_change(hints_of(operations, results))
         self._counters.rows += rows
         return results
 
-    def _write(self, writes: Writes, commit: Commit, version: int) -> bool:
-        """Write what was decided on the strength of kept rows; false if they may be wrong.
+    def _write(self, writes: Writes, commit: Commit, state: KnownState) -> bool:
+        """Write what was decided on the strength of what is known; false if that may be wrong.
 
-        Where nothing is to be written, nothing would make sure that they are right.
+        Where nothing is to be written, nothing would make sure that it is right.
         """
         assert self._one_statement is not None
+        self._check_file()
         is_sure = bool(writes.kept) and commit.has_started_assumed()
-        return is_sure and self._one_statement.run(writes, version)
+        return is_sure and self._one_statement.run(writes, state)
+
+    def _has_written(
+        self,
+        connection: SqliteConnection,
+        commit: Commit,
+        operations: Sequence[Any],
+        results: Sequence[Any],
+    ) -> None:
+        with self._after_commit:
+            self._remembered.was_right()
+            self._remembered.keep(commit)
+            self._lock.note_change(hints_of(operations, results))
+            self._look_around(connection)
+
+    def _was_wrong(self, known: LoadedRows) -> None:
+        """What was thought to be known is not so."""
+        self._remembered.was_wrong(known)
+        if self._version is not None:
+            self._forget()
 
     def _run_in_steps(self, connection: SqliteConnection, operations: Sequence[Any]) -> list[Any]:
         """Begin a transaction, run operations in it, and commit."""
@@ -195,7 +253,7 @@ class Writer:
             transaction.count_changes = connection.total_changes
             results, rows = run_batch(transaction, operations)
             is_kept = transaction.commit is not None and not transaction.has_worked
-            if is_kept and self._version is None:
+            if is_kept and self._version is None and not self._lock.is_shared:
                 [(self._version,)] = connection.run("read_data_version")
             connection.run("commit")
         except BaseException as error:
@@ -212,6 +270,7 @@ class Writer:
             self._definitions.keep_fresh()
             if connection.total_changes() != changes_before:
                 self._lock.note_change(hints_of(operations, results))
+            self._look_around(connection)
         self._counters.rows += rows
         return results
 
@@ -304,8 +363,10 @@ class Writer:
                 extra={"path": self._path, "sqlite": sqlite3.sqlite_version},
             )
 
-    def _look_around(self) -> None:
+    def _look_around(self, connection: SqliteConnection) -> None:
         """Notice other writers, and look now and then at the length of the WAL."""
+        if self._checks_remembered:
+            self._check_remembered(connection)
         if self._lock.is_shared:
             self._warn_of_old_sqlite()
         is_due = self._counters.transactions % _LOOK_AT_WAL_EVERY == 0

@@ -3,6 +3,10 @@
 Where others decide on the same instances, what is in memory is often a turn or two behind. A look
 at its row before it decides costs one small question, with those of all that came while the one
 before was asked; a turn in vain would cost a commit, and reading everything anew.
+
+A look also waits for a commit that is under way, for a while: the callers that wait for that come
+next, and share the look and the commit after it. And what is looked at then has no longer to wait
+behind a commit of our own, in which time others are faster.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ if TYPE_CHECKING:
 
 MAX_BATCH = 200
 """Instances that are looked at together."""
+GATHER_FOR_S = 0.02
+"""How long a look waits for a commit: some answers need none, and the disk may be full."""
 CLOCKS_DIFFER_MS = 1_000
 """How far the clocks of two processes may be apart: each knows the store's by answers that take
 their time."""
@@ -71,6 +77,7 @@ class CatchingUp:
         """Ask one question after another, each for all that came meanwhile."""
         try:
             while self._wanted:
+                await self._way.commits.settled(GATHER_FOR_S)
                 batch, self._wanted = self._wanted[:MAX_BATCH], self._wanted[MAX_BATCH:]
                 await self._read(batch)
         finally:

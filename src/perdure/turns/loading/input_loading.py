@@ -19,6 +19,7 @@ from perdure.errors import InstanceHeldError
 from perdure.model.instances import DefinitionKey, InstanceRow, LiveRow, Stamp, Status
 from perdure.model.turns import NOBODY, NewObservation
 from perdure.store.base import ExecutionKey, Store
+from perdure.store.locked_turns import KnownInstance
 from perdure.turns.background import Background
 from perdure.turns.direct.inputs import check_decider, new_decider_instance
 from perdure.turns.direct.waiting_input import WaitingInput
@@ -135,8 +136,9 @@ class InputLoader:
         """Bring instances into memory; return those that moved on while they were read."""
         ids = [one.instance_id for one in batch]
         await self._executions.taken.check(self._store, ids)
-        lives = await self._store.deciders.read_lives(ids)
-        found = zip(batch, lives, strict=True)
+        # As news, so that what writes their turns hears of the rows too.
+        news = await self._store.read_news([KnownInstance(one) for one in ids])
+        found = zip(batch, [new.live for new in news], strict=True)
         again: list[Awaited] = []
         absent: list[Awaited] = []
         live: list[tuple[Awaited, LiveRow]] = []
