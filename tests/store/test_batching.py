@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from itertools import chain
 from typing import Any
 
@@ -21,7 +21,6 @@ from perdure.errors import (
 from perdure.store import batching
 from perdure.store.batching import LATER, Batcher
 from perdure.store.counters import StoreCounters
-from tests.sizes import WITHIN_S
 
 
 class Recorder:
@@ -43,16 +42,10 @@ class Recorder:
 
 
 @asynccontextmanager
-async def running(
-    recorder: Recorder,
-    *,
-    execute_ahead: Callable[[Sequence[Any]], list[Any] | None] | None = None,
-    exclusive: AbstractContextManager[Any] = nullcontext(),  # noqa: B008 - it holds nothing
-) -> AsyncIterator[Batcher]:
+async def running(recorder: Recorder) -> AsyncIterator[Batcher]:
     batcher = Batcher(
         recorder.execute,
-        execute_ahead=execute_ahead,
-        exclusive=exclusive,
+        exclusive=nullcontext(),
         finish=lambda: None,
         counters=StoreCounters(),
         name="test",
@@ -463,75 +456,3 @@ async def test_a_caller_that_cannot_be_told_costs_the_others_nothing(
         assert not unheard.done()
 
     assert "a caller's loop cannot be told of an answer: UsageError" in caplog.text
-
-
-# ------------------------------------------------------------------------------- ahead
-
-
-async def test_what_can_be_done_ahead_does_not_wait_for_the_lock() -> None:
-    recorder, lock = Recorder(), threading.Lock()
-    with lock:
-        async with running(
-            recorder, execute_ahead=lambda some: [f"{one} ahead" for one in some], exclusive=lock
-        ) as batcher:
-            assert await batcher.submit(["a", "b"]) == ["a ahead", "b ahead"]
-
-    assert recorder.batches == []
-
-
-async def test_what_cannot_be_done_ahead_goes_with_what_came_while_the_lock_was_waited_for() -> (
-    None
-):
-    recorder, lock, tried = Recorder(), threading.Lock(), threading.Event()
-
-    def refuse(_: Sequence[Any]) -> None:
-        tried.set()
-
-    async with running(recorder, execute_ahead=refuse, exclusive=lock) as batcher:
-        with lock:
-            first = asyncio.create_task(batcher.submit(["first"]))
-            assert await asyncio.to_thread(tried.wait, WITHIN_S)
-            second = asyncio.create_task(batcher.submit(["second"]))
-            await asyncio.sleep(0)
-        await asyncio.gather(first, second)
-
-    assert recorder.batches == [["first", "second"]]
-
-
-@pytest.mark.parametrize("error", [RowError("no"), RuntimeError("a defect"), StoreCorruptError("")])
-async def test_trouble_of_what_is_done_ahead_is_found_in_the_plain_way(error: Exception) -> None:
-    recorder = Recorder()
-
-    def fail(_: Sequence[Any]) -> None:
-        raise error
-
-    async with running(recorder, execute_ahead=fail) as batcher:
-        assert await batcher.submit(["a"]) == ["did a"]
-
-
-async def test_a_resource_that_is_missing_ahead_is_waited_for() -> None:
-    recorder, tries = Recorder(), iter([StoreUnavailableError("disk is full"), None])
-
-    def fail_once(_: Sequence[Any]) -> None:
-        if (error := next(tries)) is not None:
-            raise error
-
-    async with running(recorder, execute_ahead=fail_once) as batcher:
-        assert await batcher.submit(["a"], patience_s=WITHIN_S) == ["did a"]
-
-
-async def test_a_call_that_is_given_up_between_the_two_ways_is_not_written() -> None:
-    recorder, lock, tried = Recorder(), threading.Lock(), threading.Event()
-
-    def refuse(_: Sequence[Any]) -> None:
-        tried.set()
-
-    async with running(recorder, execute_ahead=refuse, exclusive=lock) as batcher:
-        with lock:
-            first = asyncio.create_task(batcher.submit(["first"]))
-            assert await asyncio.to_thread(tried.wait, WITHIN_S)
-            with pytest.raises(StoreUnavailableError):
-                await batcher.submit(["given up"], patience_s=0.001)
-        assert await first == ["did first"]
-
-    assert recorder.batches == [["first"]]

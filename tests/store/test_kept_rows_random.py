@@ -74,7 +74,7 @@ class _Forgetful(Writer):
 
 
 class _SharedLock(MemoryLock):
-    """One that knows of others: so rows are known one by one."""
+    """One that knows of others: so rows are loaded where others have written."""
 
     is_shared = True
 
@@ -111,8 +111,7 @@ class Place:
     def apply(self, operations: Sequence[Any], *, by: int) -> list[Any] | str:
         """Run operations as one transaction; return the results, or what went wrong."""
         try:
-            writer = self.writers[by]
-            return writer.execute_known(operations) or writer.execute(operations)
+            return self.writers[by].execute(operations)
         except (PerdureError, AssertionError) as error:
             return f"{type(error).__name__}: {error}"
 
@@ -392,12 +391,12 @@ async def test_remembering_changes_nothing_but_the_number_of_statements(
         answers = subject.apply(operations, by=by)
 
         assert answers == model.apply(operations, by=by)
-        at_once += by == 0 and subject.counters.statements - before == 1
+        at_once += by == 0 and subject.counters.statements - before == 1 + is_shared
         clock.now_ms += random.choice([0, 1, 5, 100, LEASE_MS])
         maker.look()
 
     assert subject.tables() == model.tables()
-    assert at_once > BATCHES / 20
+    assert at_once > BATCHES / (40 if is_shared else 20)
     store = SqliteStore(str(subject.path), clock=clock)
     await store.open()
     for place in (subject, model):

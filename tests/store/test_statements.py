@@ -26,7 +26,7 @@ from perdure.store.sqlite.connection import (
 )
 from perdure.store.sqlite.database import PACKAGE
 from perdure.store.sqlite.memory import MEMORY
-from perdure.store.sqlite.one_statement import KnownState, OneStatement
+from perdure.store.sqlite.one_statement import NEVER, OneStatement
 from tests.each import each
 
 NAMES = sorted(files_of(PACKAGE))
@@ -49,10 +49,7 @@ WHOLE = {
 }
 """Statements that read everything: for the checker, for people, and to find what is too old or was
 written by a wrong clock."""
-NEVER_AT_ONCE = {"free_children"}
-"""Names an index, which no UPDATE in a trigger can do; SQLite would choose another one. Needed only
-for what takes the place of an ended instance, and that has to be looked up first."""
-AT_ONCE = sorted(({*WRITES} & {*NAMES} | {"insert_live"}) - NEVER_AT_ONCE)
+AT_ONCE = sorted(({*WRITES} & {*NAMES} | {"insert_live"}) - NEVER)
 """Statements that a commit may write."""
 SEARCHES = r"Open(Read|Write)|Seek\w+|Rewind|Last|VFilter|Idx[GL][ET]|(Not)?Found|No\w+"
 """Operations of SQLite's machine that say what is searched, and how."""
@@ -123,20 +120,13 @@ def one_statement(empty: SqliteConnection) -> OneStatement:
 
 
 def _alone_and_within(one_statement: OneStatement, name: str) -> list[tuple[str, Parameters]]:
-    """Return a statement as it is, as the body of a trigger, and what that asks before it is run,
-    with values for each."""
+    """Return a statement as it is, and as the body of a trigger, with values for it."""
     text = _without_comments(statement(name))
     params = dict.fromkeys(re.findall(r":([a-z_]+)", text))
     writes = Writes(locks=False)
     writes.write(name, **params)
     made = one_statement._make(writes)
-    known: Parameters = [None] * len(KnownState._fields)
-    asks = made.insert[made.insert.index("FROM (SELECT ?") :]
-    return [
-        (text, params),
-        (made.insert, [*([None] * len(params)), *known]),
-        (f"SELECT 1 {asks}", known),
-    ]
+    return [(text, params), (made.insert, [None] * (len(params) + 1))]
 
 
 @each(AT_ONCE)
@@ -152,11 +142,11 @@ def test_a_statement_of_a_commit_does_the_same_in_a_trigger(
             if re.fullmatch(SEARCHES, operation)
         )
 
-    alone, within, asks = [searches(*one) for one in _alone_and_within(one_statement, name)]
+    alone, within = [searches(*one) for one in _alone_and_within(one_statement, name)]
 
-    # Going through the one row that is inserted.
-    assert within - alone - asks == Counter([("Rewind", None)])
-    assert not alone + asks - within
+    # Reading the version, and going through the one row that is inserted.
+    assert within - alone == Counter([("VFilter", None), ("Rewind", None)])
+    assert not alone - within
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="sqlite3 cannot set that up")
@@ -166,31 +156,16 @@ def test_a_statement_of_a_commit_has_the_same_plan_in_a_trigger(
 ) -> None:
     if sys.version_info >= (3, 12):  # for mypy
         empty.bare.setconfig(sqlite3.SQLITE_DBCONFIG_TRIGGER_EQP)
-    alone, within, asks = [
-        Counter(
+    alone, within = [
+        [
             row[-1]
             for row in empty.run_own(f"EXPLAIN QUERY PLAN {text}", values)
-            if re.match(r"(SCAN|SEARCH)", row[-1])
-        )
+            if re.match(r"(SCAN|SEARCH) (?!pragma_data_version)", row[-1])
+        ]
         for text, values in _alone_and_within(one_statement, name)
     ]
 
-    assert alone
-    assert within == alone + asks
-
-
-def test_what_is_asked_before_a_transaction_is_searched_by_key(
-    empty: SqliteConnection, one_statement: OneStatement
-) -> None:
-    _, _, (text, values) = _alone_and_within(one_statement, AT_ONCE[0])
-
-    plan = [row[-1] for row in empty.run_own(f"EXPLAIN QUERY PLAN {text}", values)]
-
-    assert [step for step in plan if re.match(r"\w+ (live|jobs)\b", step)] == [
-        "SEARCH live USING PRIMARY KEY (part=? AND instance_id=?) LEFT-JOIN",
-        "SEARCH jobs USING PRIMARY KEY "
-        "(part=? AND instance_id=? AND incarnation=? AND execution=? AND seq=?) LEFT-JOIN",
-    ]
+    assert within == alone != []
 
 
 @each(NAMES)
@@ -209,10 +184,13 @@ def test_a_row_that_is_given_is_made_a_text_at_most_twice(
     assert max(made.values(), default=0) <= 2
 
 
-@each(sorted(NEVER_AT_ONCE))
+@each(sorted(NEVER))
 def test_other_statements_cannot_be_in_a_trigger(name: str, one_statement: OneStatement) -> None:
     with pytest.raises(StoreError, match="INDEXED BY"):
         _alone_and_within(one_statement, name)
+    writes = Writes(locks=False)
+    writes.write(name)
+    assert not one_statement.run(writes, 1)
 
 
 def test_every_index_names_the_statement_that_needs_it() -> None:

@@ -137,8 +137,6 @@ class Batcher:
 
     Args:
         execute: Runs operations as one transaction.
-        execute_ahead: Tries to run operations without that being held; None: it could not, and
-            nothing was written.
         exclusive: Held around each batch, also while a batch is halved.
         finish: Runs on the thread at its end, to let go of the database.
     """
@@ -147,14 +145,12 @@ class Batcher:
         self,
         execute: Execute,
         *,
-        execute_ahead: Callable[[Sequence[Any]], list[Any] | None] | None = None,
         exclusive: AbstractContextManager[None],
         finish: Callable[[], None],
         counters: StoreCounters,
         name: str,
     ) -> None:
         self._execute = execute
-        self._execute_ahead = execute_ahead
         self._exclusive = exclusive
         self._finish = finish
         self._queue: SimpleQueue[QueuedCall | None] = SimpleQueue()
@@ -333,14 +329,15 @@ class Batcher:
         """Write the backlog and whatever came while the lock was waited for."""
         trouble: StoreUnavailableError | None = None
         try:
-            try:
-                if not self._is_done_ahead():
-                    with self._exclusive:
-                        self._take_all()
-                        self._execute_all(self._backlog)
-            except StoreUnavailableError as error:
-                self._free_backlog(error.unsure)
-                raise
+            with self._exclusive:
+                self._backlog += self._drain()
+                # A call that was given up meanwhile is left out; one that is half written stays.
+                self._backlog = [call for call in self._backlog if call.is_begun or call.take()]
+                try:
+                    self._execute_all(self._backlog)
+                except StoreUnavailableError as error:
+                    self._free_backlog(error.unsure)
+                    raise
         except StoreUnavailableError as error:
             trouble = error
         except Exception as error:
@@ -362,30 +359,6 @@ class Batcher:
             else:
                 self._lock_pause.restart()
 
-    def _take_all(self) -> None:
-        """Take what waits. A call that was given up meanwhile is left out; one that is half written
-        stays."""
-        self._backlog += self._drain()
-        self._backlog = [call for call in self._backlog if call.is_begun or call.take()]
-
-    def _is_done_ahead(self) -> bool:
-        """Try to write what waits while others may write too; return whether that is done."""
-        if self._execute_ahead is None:
-            return False
-        self._take_all()
-        units = _units_of(self._backlog)
-        try:
-            results = self._execute_ahead([call.operations[index] for call, index in units])
-        except Exception as error:
-            if isinstance(error, StoreUnavailableError):
-                raise
-            results = None  # Whose trouble it is shows when it is run again.
-        if results is None:
-            self._free_backlog(())
-        else:
-            _keep(units, results)
-        return results is not None
-
     def _free_backlog(self, unsure: Sequence[object]) -> None:
         """Let callers give up what was not written, but not what may have been."""
         unsure_ids = {id(operation) for operation in unsure}
@@ -396,7 +369,12 @@ class Batcher:
                 call.give_back()
 
     def _execute_all(self, calls: Sequence[QueuedCall]) -> None:
-        units = _units_of(calls)
+        units = [
+            (call, index)
+            for call in calls
+            for index, result in enumerate(call.results)
+            if result is _PENDING
+        ]
         for begin in range(0, len(units), MAX_BATCH):
             self._execute_halving(units[begin : begin + MAX_BATCH])
 
@@ -415,7 +393,9 @@ class Batcher:
             self._execute_halving(units[:middle])
             self._execute_halving(units[middle:])
         else:
-            _keep(units, results)
+            for (call, index), result in zip(units, results, strict=True):
+                if result is not LATER:
+                    call.answer(index, result)
 
     def _wait_for_locks(self) -> None:
         """Others have locked what is left: try again soon, or as soon as there is more to do."""
@@ -478,17 +458,6 @@ class Batcher:
                     call.give_up(error)
 
         self._loops.call(loop, settle)
-
-
-def _units_of(calls: Iterable[QueuedCall]) -> list[tuple[QueuedCall, int]]:
-    """Return the operations that have no answer yet, by call and index."""
-    return [(one, at) for one in calls for at, to in enumerate(one.results) if to is _PENDING]
-
-
-def _keep(units: Sequence[tuple[QueuedCall, int]], results: Sequence[Any]) -> None:
-    for (call, index), result in zip(units, results, strict=True):
-        if result is not LATER:
-            call.answer(index, result)
 
 
 def _unless_failed(answers: list[Any]) -> list[Any]:

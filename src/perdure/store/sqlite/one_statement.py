@@ -17,34 +17,16 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-from perdure.model.instances import part_of
-from perdure.store.sql.commits.rows import LoadedRows, values_of
 from perdure.store.sql.commits.writes import Writes
-from perdure.store.sql.packing import pack
 from perdure.store.sqlite.connection import SqliteConnection, split_script, statement
 
+NEVER = frozenset({"free_children"})
+"""Statements that name an index, which none in a trigger can do; SQLite would choose another one.
+Needed only for what takes the place of an ended instance."""
 MAX_COMBINATIONS = 200
 """Combinations of statements that are ready to be run, some 50 kB each."""
 
 _PARAMETER = re.compile(r":([a-z_]+)\b")
-
-
-class KnownState(NamedTuple):
-    """What a transaction was decided on: either the database as a whole, or some rows."""
-
-    version: int | None
-    """What `read_data_version` has returned when all of it was known. None: only rows are."""
-    live_rows: str | None = None
-    """JSON of the live rows, with all their columns; None: no other has written since."""
-    job_rows: str = "[]"
-    """JSON of the jobs, with their tokens."""
-
-    @classmethod
-    def of(cls, rows: LoadedRows) -> KnownState:
-        """Return what was decided on, if that is these rows and no more."""
-        live = [(row.part, row.instance_id, *values_of(row)) for row in rows.live.values()]
-        jobs = [(part_of(key.instance_id), *key, job.token) for key, job in rows.jobs.items()]
-        return cls(None, pack(live), pack(jobs))
 
 
 class _CombinedStatement(NamedTuple):
@@ -63,20 +45,23 @@ class OneStatement:
         """What runs a combination of statements, by their names; the longest there first."""
         self._next_no = 0
 
-    def run(self, writes: Writes, known: KnownState) -> bool:
-        """Run statements as one transaction, if what they were decided on is still so.
+    def run(self, writes: Writes, version: int) -> bool:
+        """Run statements as one transaction, if no other process has changed the database, and all
+        of them can be in a trigger.
 
         Args:
             writes: The statements.
-            known: What that was.
+            version: What `read_data_version` has returned when the database was last known.
         """
         names = tuple([name for name, _ in writes.kept])
         made = self._made.get(names)
+        if made is None and not NEVER.isdisjoint(names):
+            return False
         if made is None:
             made = self._made[names] = self._make(writes)
         values = [value for _, params in writes.kept for value in params.values()]
         # Not "more than 0": the driver counts in 32 bits, and less after 2,147,483,647.
-        return self._connection.change_by(made.insert, [*values, *known]) != 0
+        return self._connection.change_by(made.insert, [*values, version]) != 0
 
     def _make(self, writes: Writes) -> _CombinedStatement:
         """Make the view and the trigger of a combination."""

@@ -22,7 +22,6 @@ from perdure.model.hints import Hint
 from perdure.store.base import Store
 from perdure.store.batching import Batcher
 from perdure.store.counters import StoreCounters
-from perdure.store.locked_turns import KnownInstance, News
 from perdure.store.migrate import no_store
 from perdure.store.observing import observable
 from perdure.store.off_loop import wait_off_loop
@@ -99,7 +98,6 @@ class SqliteStore(SqlStore):
         self._writer = writer
         self._batcher = Batcher(
             writer.execute,
-            execute_ahead=writer.execute_known,
             exclusive=lock,
             finish=writer.close,
             counters=self.counters,
@@ -146,15 +144,6 @@ class SqliteStore(SqlStore):
     def hears_changes(self, kind: Hint) -> bool:
         """Return whether the kernel tells of all changes."""
         return self._watch is not None and self._watch.hears(kind)
-
-    async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:
-        """Return what is new of instances; the writer of their turns hears of it too."""
-        found = await super().read_news(known)
-        if self._writer is not None:
-            for new in found:
-                if new.live is not None:
-                    self._writer.learned.learn(new.live, None, epoch_no=0)
-        return found
 
     # ------------------------------------------------- transactions of the user's
 

@@ -1,13 +1,13 @@
 """Run a batch of operations as one transaction on the one connection that writes.
 
 What happens inside it is told in `perdure.store.sql.commits.batch`. There are two ways. Turns whose
-rows are known are decided first and written as one statement, which also makes sure that what is
-known is still so: no other process has written, or, where others do write, the rows are the same.
-Where others write they are kept from it for that statement alone, and not while it is decided. All
-else, and what that finds to be otherwise, is run in steps: begin, load, decide, write, commit.
-There the time is taken when no other can write any more, so that no lease is born old because its
-transaction had to wait; one statement gives no leases but those of its turns, which bring their own
-time.
+rows are known from the transaction before are decided first and written as one statement, which
+also makes sure that no other process has written meanwhile. Where others write all the time, rows
+are loaded for that: those of perdure are kept from writing by the lock that is held, and another
+program would be noticed. All else, and what that finds to be otherwise, is run in steps: begin,
+load, decide, write, commit. There the time is taken when no other can write any more, so that no
+lease is born old because its transaction had to wait; one statement gives no leases but those of
+its turns, which bring their own time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import logging
 import os
 import sqlite3
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -26,12 +26,10 @@ from perdure.store.counters import StoreCounters
 from perdure.store.forking import keep_for_ever
 from perdure.store.locked_turns import LockedTurn
 from perdure.store.sql.commits.batch import Operation, Transaction, run_batch
-from perdure.store.sql.commits.commit import Commit
 from perdure.store.sql.commits.hints import hints_of
-from perdure.store.sql.commits.learned_rows import LearnedRows
 from perdure.store.sql.commits.remembered_check import check_remembered, is_switched_on
 from perdure.store.sql.commits.remembered_rows import RememberedRows
-from perdure.store.sql.commits.rows import LoadedRows
+from perdure.store.sql.commits.rows import LoadedRows, load
 from perdure.store.sql.commits.writes import UnknownError, Writes
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.definitions import Definitions
@@ -45,7 +43,7 @@ from perdure.store.sqlite.database import LOCK_WITHIN_S, connect_writer, migrate
 from perdure.store.sqlite.file_lock import WriteLock
 from perdure.store.sqlite.files import OpenedFile
 from perdure.store.sqlite.memory import MemoryLock, is_in_memory
-from perdure.store.sqlite.one_statement import KnownState, OneStatement
+from perdure.store.sqlite.one_statement import OneStatement
 
 CLOSE_WITHIN_S = 2.0
 MAX_WAL_BYTES = 64 * 1024 * 1024
@@ -79,9 +77,7 @@ class Writer:
         self._checks_remembered = is_switched_on()
         self._after_commit = _AfterCommit(self)
         self._version: int | None = None
-        """What the database says as long as no other process writes; None: nothing is kept, or
-        each row by itself, since others do write."""
-        self.learned = LearnedRows()
+        """What the database says as long as no other process writes; None: nothing is kept."""
         self._warned_of_old_sqlite = not has_wal_reset_bug(sqlite3.sqlite_version_info)
         self._warned_of_wal = False
         self._warned_of_refusal = False
@@ -109,7 +105,7 @@ class Writer:
         self._lock.close()
 
     def execute(self, operations: Sequence[Any]) -> list[Any]:
-        """Run operations as one transaction and return their results; the lock is held.
+        """Run operations as one transaction and return their results.
 
         Raises:
             StoreUnavailableError: A resource is missing; nothing was written.
@@ -117,51 +113,25 @@ class Writer:
             Exception: Some operation cannot be written, and so none was.
         """
         connection = self._connected()
-        self._check_file()
+        if self._file is not None:
+            # What is told to have failed must not be found in a file that is put back later.
+            self._file.check()
         before = connection.statements
-        results = None
-        if self._version is not None and not self._lock.is_shared:
-            results = self._run_as_one_statement(connection, operations, nullcontext())
+        results = self._run_as_one_statement(connection, operations)
         if results is None:
             results = self._run_in_steps(connection, operations)
-        self._count(operations, connection.statements - before)
-        # Again: if it was replaced in between, what was written is gone with it, and no caller
-        # may be told that it lasts.
-        self._check_file()
-        return results
-
-    def execute_known(self, operations: Sequence[Any]) -> list[Any] | None:
-        """Run operations as one transaction, and hold the lock only for that, if they are turns
-        whose rows are known and other processes write too.
-
-        None: it is not so, and nothing was written; `execute` has to run them.
-
-        Raises:
-            StoreUnavailableError: A resource is missing; nothing was written.
-            StoreCorruptError: The file is damaged, or was replaced.
-        """
-        if not self._lock.is_shared:
-            return None
-        connection = self._connected()
-        self.learned.hand_over(operations, self._remembered, epoch_no=0)
-        before = connection.statements
-        results = self._run_as_one_statement(connection, operations, self._lock)
-        if results is not None:
-            self._count(operations, connection.statements - before)
-            # As in `execute`.
-            self._check_file()
-        return results
-
-    def _check_file(self) -> None:
-        """See that the file is the one that was opened: what is told to have failed must not be
-        found in one that is put back later."""
-        if self._file is not None:
-            self._file.check()
-
-    def _count(self, operations: Sequence[Any], statements: int) -> None:
         self._counters.transactions += 1
         self._counters.operations += len(operations)
-        self._counters.statements += statements
+        self._counters.statements += connection.statements - before
+        with self._after_commit:
+            if self._checks_remembered:
+                self._check_remembered(connection)
+            self._look_around()
+        if self._file is not None:
+            # Again: if it was replaced in between, what was written is gone with it, and no caller
+            # may be told that it lasts.
+            self._file.check()
+        return results
 
     def _check_remembered(self, connection: SqliteConnection) -> None:
         """Compare what is remembered with what is stored, where that is asked for. If another
@@ -172,77 +142,67 @@ class Writer:
                 check_remembered(self._remembered, connection, by="load_live")
 
     def _run_as_one_statement(
-        self,
-        connection: SqliteConnection,
-        operations: Sequence[Any],
-        lock: AbstractContextManager[None],
+        self, connection: SqliteConnection, operations: Sequence[Any]
     ) -> list[Any] | None:
-        """Run operations as one statement, if nothing has to be read for them.
+        """Run operations as one statement, if all that it needs is known or can be loaded before.
 
         None: they have to be run in steps, and nothing was written.
-
-        Args:
-            connection: Where.
-            operations: All of the transaction.
-            lock: Held while it is written, and told of.
         """
-        if _has_work(operations):
+        known, is_shared = None, self._lock.is_shared
+        if _has_work(operations) or (self._version is None and not is_shared):
             return None
-        known = self._remembered.find(operations)
-        if known is None:
-            return None
-        writes = Writes(locks=False)
-        transaction = self._transaction(writes, known)
-        state = KnownState.of(known) if self._version is None else KnownState(self._version)
         try:
-            results, rows = run_batch(transaction, operations)
-            with lock:
-                is_done = self._write(writes, transaction.decided, state)
-                if is_done:
-                    self._has_written(connection, transaction.decided, operations, results)
+            if is_shared:
+                self._look_at_version(connection)
+            known = self._remembered.find(operations)
+            if known is None and not is_shared:
+                return None
+            rows = known or load(connection, operations)
+            results = self._decide_and_write(rows, operations)
         except (RowError, UnknownError, BatchTooLargeError, UnicodeError):
             # Something is not as it was thought to be, or cannot be written. In steps the culprit
             # is found.
-            is_done = False
+            results = None
         except BaseException as error:
             self._undo(connection, error)
             if not self._is_refusal(error):
                 raise
-            is_done = False
-        if not is_done:
-            self._was_wrong(known)
-            return None
-        self._counters.rows += rows
+            results = None
+        if results is None:
+            if known is not None:
+                self._remembered.was_wrong(known)
+            self._forget()
         return results
 
-    def _write(self, writes: Writes, commit: Commit, state: KnownState) -> bool:
-        """Write what was decided on the strength of what is known; false if that may be wrong.
+    def _look_at_version(self, connection: SqliteConnection) -> None:
+        """Forget everything if others have written; what is read from here on is known until they
+        write again."""
+        [(version,)] = connection.run("read_data_version")
+        if version != self._version:
+            self._forget()
+            self._version = version
 
-        Where nothing is to be written, nothing would make sure that it is right.
+    def _decide_and_write(self, rows: LoadedRows, operations: Sequence[Any]) -> list[Any] | None:
+        """Decide on rows, and write what follows if they are still true; else None.
+
+        Where nothing is to be written, nothing would make sure that they are.
         """
         assert self._one_statement is not None
-        self._check_file()
-        is_sure = bool(writes.kept) and commit.has_started_assumed()
-        return is_sure and self._one_statement.run(writes, state)
-
-    def _has_written(
-        self,
-        connection: SqliteConnection,
-        commit: Commit,
-        operations: Sequence[Any],
-        results: Sequence[Any],
-    ) -> None:
+        assert self._version is not None
+        writes = Writes(locks=False)
+        transaction = self._transaction(writes, rows)
+        results, count = run_batch(transaction, operations)
+        commit = transaction.decided
+        if not writes.kept or not commit.has_started_assumed():
+            return None
+        if not self._one_statement.run(writes, self._version):
+            return None
         with self._after_commit:
             self._remembered.was_right()
             self._remembered.keep(commit)
             self._lock.note_change(hints_of(operations, results))
-            self._look_around(connection)
-
-    def _was_wrong(self, known: LoadedRows) -> None:
-        """What was thought to be known is not so."""
-        self._remembered.was_wrong(known)
-        if self._version is not None:
-            self._forget()
+        self._counters.rows += count
+        return results
 
     def _run_in_steps(self, connection: SqliteConnection, operations: Sequence[Any]) -> list[Any]:
         """Begin a transaction, run operations in it, and commit."""
@@ -253,7 +213,7 @@ class Writer:
             transaction.count_changes = connection.total_changes
             results, rows = run_batch(transaction, operations)
             is_kept = transaction.commit is not None and not transaction.has_worked
-            if is_kept and self._version is None and not self._lock.is_shared:
+            if is_kept and self._version is None:
                 [(self._version,)] = connection.run("read_data_version")
             connection.run("commit")
         except BaseException as error:
@@ -270,7 +230,6 @@ class Writer:
             self._definitions.keep_fresh()
             if connection.total_changes() != changes_before:
                 self._lock.note_change(hints_of(operations, results))
-            self._look_around(connection)
         self._counters.rows += rows
         return results
 
@@ -363,10 +322,8 @@ class Writer:
                 extra={"path": self._path, "sqlite": sqlite3.sqlite_version},
             )
 
-    def _look_around(self, connection: SqliteConnection) -> None:
+    def _look_around(self) -> None:
         """Notice other writers, and look now and then at the length of the WAL."""
-        if self._checks_remembered:
-            self._check_remembered(connection)
         if self._lock.is_shared:
             self._warn_of_old_sqlite()
         is_due = self._counters.transactions % _LOOK_AT_WAL_EVERY == 0

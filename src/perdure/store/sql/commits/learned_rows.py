@@ -17,7 +17,7 @@ from perdure.store.sql.commits.remembered_rows import MAX_REMEMBERED, Remembered
 
 class _LearnedRow(NamedTuple):
     live: LiveRow
-    writer: str | None
+    writer: str
     epoch_no: int
 
 
@@ -28,12 +28,12 @@ class LearnedRows:
     def __init__(self) -> None:
         self._rows: dict[str, _LearnedRow] = {}
 
-    def learn(self, live: LiveRow, writer: str | None, *, epoch_no: int) -> None:
+    def learn(self, live: LiveRow, writer: str, *, epoch_no: int) -> None:
         """Hear what the row of an instance is now.
 
         Args:
             live: The row.
-            writer: The transaction that has written it, where rows are known by that.
+            writer: The transaction that has written it.
             epoch_no: Which life of the database it was asked in.
         """
         if len(self._rows) >= MAX_REMEMBERED:
@@ -41,12 +41,12 @@ class LearnedRows:
         self._rows[live.instance_id] = _LearnedRow(live, writer, epoch_no)
 
     def hand_over(
-        self, changes: Sequence[object], remembered: RememberedRows, *, epoch_no: int
+        self, turns: Sequence[Turn], remembered: RememberedRows, *, epoch_no: int
     ) -> None:
         """Have the rows of turns remembered as they were read before these were thought."""
         if not self._rows:
             return
-        for turn in changes:
-            found = self._rows.pop(turn.instance_id, None) if type(turn) is Turn else None
+        for turn in turns:
+            found = self._rows.pop(turn.instance_id, None)
             if found is not None and found.epoch_no == epoch_no:
                 remembered.learn(found.live, found.writer)

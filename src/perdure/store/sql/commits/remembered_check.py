@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from perdure.store.sql.commits.remembered_rows import RememberedRows
-from perdure.store.sql.commits.rows import LiveState, values_of
+from perdure.store.sql.commits.rows import LiveState
 from perdure.store.sql.connection import Connection
 from perdure.store.sql.packing import pack, unpack
 
@@ -59,7 +59,7 @@ def check_remembered(remembered_rows: RememberedRows, connection: Connection, *,
     keys = pack([(row.part, row.instance_id, row.writer) for row in rows])
     [(text,)] = connection.run(by, keys=keys)
     for key, *stored in unpack(text):
-        remembered = list(values_of(rows[key]))
+        remembered = [getattr(rows[key], column) for column in _COLUMNS]
         if remembered != stored:
             raise RememberedRowsError(_difference(rows[key], remembered, stored))
 

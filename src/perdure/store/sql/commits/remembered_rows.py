@@ -23,7 +23,6 @@ from perdure.store.sql.commits.rows import (
     LoadedRows,
     WantedRows,
     is_next,
-    values_of,
 )
 
 MAX_REMEMBERED = 4_096
@@ -121,19 +120,19 @@ class RememberedRows:
             self._forget(instance_id)
         self._keep_newest()
 
-    def learn(self, live: LiveRow, writer: str | None) -> None:
+    def learn(self, live: LiveRow, writer: str) -> None:
         """Remember a row as another process has left it.
 
         Args:
             live: The row.
-            writer: The transaction that has written it, where each row is known by that.
+            writer: The transaction that has written it.
         """
-        known, learned = self._live.get(live.instance_id), live_state(live, writer)
-        if known is not None and _is_same(known, learned):
+        known = self._live.get(live.instance_id)
+        if known is not None and known.writer == writer and known.last_commit == live.stamp[3]:
             return
         self._forget(live.instance_id)
         if live.definition_no is not None:
-            self._live[live.instance_id] = learned
+            self._live[live.instance_id] = live_state(live, writer)
             self._keep_newest()
 
     def _keep_newest(self) -> None:
@@ -181,14 +180,7 @@ class RememberedRows:
         self._jobs.pop(instance_id, None)
 
 
-def _is_same(known: LiveState, learned: LiveState) -> bool:
-    """Return whether a row is as it is remembered: then its jobs are too."""
-    if learned.writer is not None:
-        return known.writer == learned.writer and known.last_commit == learned.last_commit
-    return values_of(known) == values_of(learned)
-
-
-def live_state(live: LiveRow, writer: str | None) -> LiveState:
+def live_state(live: LiveRow, writer: str) -> LiveState:
     """Return a stored row as a batch works on it."""
     row = LiveState(part_of(live.instance_id), live.instance_id)
     row.stored = True

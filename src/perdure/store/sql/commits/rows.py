@@ -97,25 +97,6 @@ class LiveState(msgspec.Struct, eq=False):
         )
 
 
-def values_of(row: LiveState) -> tuple[Any, ...]:
-    """Return what the columns of a live row have, behind its key."""
-    return (
-        row.definition_no,
-        row.incarnation,
-        row.execution,
-        row.next_seq,
-        row.wake_at_ms,
-        row.lease,
-        row.lease_until_ms,
-        row.home,
-        row.last_no,
-        row.last_at_ms,
-        row.last_commit,
-        row.attempts,
-        row.blocked_by,
-    )
-
-
 class WideState(msgspec.Struct):
     """What this batch needs to know of a row of `instances`."""
 
