@@ -20,6 +20,8 @@ from perdure.model.options import WorkerOptions
 from perdure.store.base import JobLease, Store
 from perdure.store.hearing import Hearing
 
+BRIEF_S = 0.02
+"""How long a job may take without being listened for."""
 REST = 20
 """How many times as long as a question took is waited at least before the next one."""
 
@@ -57,8 +59,7 @@ class CancelWatch:
         """Watch for ever. Ends only by cancellation."""
         while True:
             await self._busy.wait()
-            # What ends soon need not be listened for.
-            await asyncio.sleep(self._min_s)
+            await asyncio.sleep(BRIEF_S)
             if self._jobs():
                 await self._watch()
             self._busy.clear()
