@@ -30,6 +30,7 @@ from perdure.web.pages.rendering import Renderer
 from perdure.web.pages.routes import page_routes
 from perdure.web.problems import RefusalError, response_of
 from perdure.web.rates import Openings
+from perdure.web.route_table import RouteTable
 from perdure.web.settings import WebLimits, WebSettings, checked_hosts
 from perdure.web.strip import strip_routes
 from perdure.web.table import OPERATIONS
@@ -163,9 +164,13 @@ def app_of_site(site: Site) -> Starlette:
             else RefusalError(error.status_code, code, "there is nothing here"),
         )
 
+    routes = _routes(site, renderer)
     made = Starlette(
-        routes=_routes(site, renderer),
-        middleware=[Middleware(Gate, settings=site.settings, refuse=refuse)],
+        routes=routes,
+        middleware=[
+            Middleware(Gate, settings=site.settings, refuse=refuse),
+            Middleware(RouteTable, routes=routes),
+        ],
         exception_handlers={HTTPException: refuse_http},
         lifespan=lifespan(site.client),
     )

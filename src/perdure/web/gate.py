@@ -56,6 +56,10 @@ SECURITY_HEADERS = {
 
 _SECURITY = {name.lower().encode(): value.encode() for name, value in SECURITY_HEADERS.items()}
 
+_ADDED = list(_SECURITY.items())
+_ADDED_TO_VALUES = [*_ADDED, (b"cache-control", b"no-store")]
+_EVERYTHING = Access()
+
 _UNKNOWN = RefusalError(
     401,
     "unauthorized",
@@ -152,7 +156,7 @@ class Gate:
         elif settings.key is not None:
             access, first = self._by_key(request, settings.key)
         elif settings.insecure_no_auth:
-            access = Access()
+            access = _EVERYTHING
             # A program has nothing to show here; a browser still must not act for another site.
             is_ambient = "origin" in request.headers or "sec-fetch-site" in request.headers
         if access is None:
@@ -320,9 +324,9 @@ def _guarded(send: Send, *, is_static: bool) -> Send:
     async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = [one for one in message["headers"] if one[0].lower() not in _SECURITY]
-            if not is_static and all(name.lower() != b"cache-control" for name, _ in headers):
-                headers.append((b"cache-control", b"no-store"))
-            message = {**message, "headers": [*headers, *_SECURITY.items()]}
+            says_kept = is_static or any(name.lower() == b"cache-control" for name, _ in headers)
+            added = _ADDED if says_kept else _ADDED_TO_VALUES
+            message = {**message, "headers": [*headers, *added]}
         await send(message)
 
     return send_with_headers

@@ -280,7 +280,9 @@ def read_query(kind: type[S], request: Request, *, of_form: bool = False) -> S:
     """
     given: dict[str, Any] = {}
     many = _lists_in(kind)
-    for name, value in request.query_params.multi_items():
+    # Most have none, and to make nothing of nothing costs as much as to look a row up.
+    asked = request.query_params.multi_items() if request.scope["query_string"] else ()
+    for name, value in asked:
         if of_form and not value:
             continue
         if name in many:
@@ -318,7 +320,7 @@ class _Audited:
         self._audit = site.settings.audit
         self._request = request
         self._who = access.who
-        self._request_id = fresh_name()
+        self._request_id = fresh_name() if operation.is_action else ""
 
     async def keep(self, outcome: str, count: int | None = None) -> None:
         """Keep a row, if this is an action.
