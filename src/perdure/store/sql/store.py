@@ -68,7 +68,6 @@ from perdure.store.sql.worker_rows import served_body
 
 T = TypeVar("T")
 
-
 FORGET_WORKERS_AFTER_MS = 3_600_000
 """How long a worker that gives no sign of life is kept for people to see: it was killed."""
 FORGET_WHEN_STEADY_MS = 2 * LASTS_MS
@@ -135,6 +134,10 @@ class SqlStore(ABC):
     async def read_once(self, work: Callable[[Connection], T]) -> T:
         """Run a function that reads with one statement: that sees one state by itself."""
         return await self.read(work)
+
+    async def _read_row(self, work: Callable[[Connection], T]) -> T:
+        """Run a function that reads one row by its key, with one statement."""
+        return await self.read_once(work)
 
     async def work(
         self,
@@ -283,10 +286,8 @@ class SqlStore(ABC):
         return lost_turns, lost_jobs
 
     def _held_ms(self, now_ms: int, lease_ms: int) -> int:
-        """Return what the end of a lease must lie behind for its holder still to have it.
-
-        When the clock has just moved ahead, the end says nothing: whose token is stored holds it.
-        """
+        """Return what the end of a lease must lie behind for its holder still to have it. When the
+        clock has just moved ahead, the end says nothing: whose token is stored holds it."""
         return 0 if since_moved_ms(self.clock) < lease_ms else now_ms
 
     async def beat_jobs(self, beats: Sequence[JobBeat]) -> None:
@@ -406,7 +407,8 @@ class SqlStore(ABC):
 
     async def read_instances(self, instance_ids: Sequence[str]) -> list[InstanceRow | None]:
         """Return the wide rows."""
-        return await self.read_once(lambda c: reading.read_instances(c, instance_ids))
+        read = self._read_row if len(instance_ids) == 1 else self.read_once
+        return await read(lambda c: reading.read_instances(c, instance_ids))
 
     async def read_ends(self, instance_ids: Sequence[str]) -> dict[str, KnownEnd | None]:
         """Return how instances ended, of those that have."""
@@ -414,7 +416,7 @@ class SqlStore(ABC):
 
     async def read_live(self, instance_id: str) -> LiveRow | None:
         """Return the narrow row of an unfinished or unborn instance."""
-        [found] = await self.read_once(lambda c: reading.read_lives(c, [instance_id]))
+        [found] = await self._read_row(lambda c: reading.read_lives(c, [instance_id]))
         return found
 
     async def read_news(self, known: Sequence[KnownInstance]) -> list[News]:

@@ -1,7 +1,16 @@
-"""A few threads with connections that only read, beside the one that writes."""
+"""Connections that only read, beside the one that writes: of a few threads, and of the event loop.
+
+A row that is read by its key is read on the loop that asks for it. To hand that to a thread and to
+be called back costs the loop alone more than the read, and the machine several times as much: two
+threads are woken, on other cores as a rule, and take the interpreter lock from each other. It waits
+for nothing but the disk, and for that as briefly as one row takes; where SQLite would have it wait
+for a lock, or another loop is reading, a thread does it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TypeVar
@@ -28,6 +37,10 @@ class SqliteReaders:
         self._idle: SimpleQueue[SqliteConnection] = SimpleQueue()
         for _ in range(READERS):
             self._idle.put(connect(path, busy_ms=READER_BUSY_MS, read_only=True))
+        self._rows = connect(path, busy_ms=0, read_only=True)
+        """Reads rows on event loops."""
+        self._reading_rows = threading.Lock()
+        self._is_closed = False
 
     async def read(self, work: Callable[[SqliteConnection], T], *, is_once: bool = False) -> T:
         """Run a function with a connection on one of the threads.
@@ -38,8 +51,28 @@ class SqliteReaders:
         """
         return await self._threads.run(self._run, work, is_once)
 
+    async def read_row(self, work: Callable[[SqliteConnection], T]) -> T:
+        """Run a function that reads one row by its key, with one statement."""
+        # Code that asks again and again must let other tasks run in between, as everywhere.
+        await asyncio.sleep(0)
+        if self._reading_rows.acquire(blocking=False):
+            try:
+                if not self._is_closed:
+                    self._file.check()
+                    return work(self._rows)
+            except StoreUnavailableError:
+                pass  # A thread can wait.
+            except UnicodeError as error:
+                raise _no_text(error) from error
+            finally:
+                self._reading_rows.release()
+        return await self.read(work, is_once=True)
+
     def close(self) -> None:
         """Wait for what is being read, then let go of the file."""
+        with self._reading_rows:
+            self._is_closed = True
+            self._rows.close()
         self._threads.close()
         while not self._idle.empty():
             self._idle.get().close()
@@ -57,10 +90,14 @@ class SqliteReaders:
                     if tries_left == 0:
                         raise
                 except UnicodeError as error:
-                    raise RowError(f"a text cannot be stored: {error}") from error
+                    raise _no_text(error) from error
                 finally:
                     if connection.in_transaction():
                         connection.run("rollback")
             raise AssertionError("unreachable")
         finally:
             self._idle.put(connection)
+
+
+def _no_text(error: UnicodeError) -> RowError:
+    return RowError(f"a text cannot be stored: {error}")

@@ -205,6 +205,12 @@ class SqliteStore(SqlStore):
     async def read_once(self, work: Callable[[Connection], T]) -> T:
         return await self._read_by(work, is_once=True)
 
+    async def _read_row(self, work: Callable[[Connection], T]) -> T:
+        if self._readers is None:
+            return await self.read_once(work)
+        self._process.refuse_elsewhere()
+        return await self._readers.read_row(work)
+
     async def _read_by(self, work: Callable[[Connection], T], *, is_once: bool = False) -> T:
         self._process.refuse_elsewhere()
         if self._readers is not None:
