@@ -2,7 +2,6 @@
 
 import asyncio
 import fcntl
-import gc
 import importlib.util
 import os
 import shutil
@@ -20,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from perdure.clock import ManualClock
 from perdure.store.base import Store
 from perdure.store.opening import open_store
+from tests.collector import kept_off
 from tests.postgres import MEMORY, Server, has_room
 from tests.sizes import IS_FULL
 
@@ -65,14 +65,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
-    """Keep the cyclic collector from what the tests themselves are, half a million objects: it
-    would look through them again and again, now and whenever a test has made many."""
-    gc.disable()
-    try:
+    with kept_off():
         return (yield from _compiled_once(session))
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _compiled_once(session: pytest.Session) -> Generator[None, object, object]:

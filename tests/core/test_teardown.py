@@ -61,12 +61,11 @@ def noise(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _quick_collector() -> Iterator[None]:
-    """Let the collector look only at what the tests make."""
+def _quick_collector() -> None:
+    """Let the collector look only at what the tests make. What has been frozen stays so: see
+    tests/collector.py."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def end(execution: Execution) -> list[object]:

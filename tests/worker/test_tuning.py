@@ -10,14 +10,16 @@ import pytest
 
 from perdure.model.options import WorkerOptions
 from perdure.worker.tuning import PythonTuning
+from tests.collector import count_frozen
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was() -> Iterator[None]:
+def _as_it_was(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     thresholds, switch_s = gc.get_threshold(), sys.getswitchinterval()
+    monkeypatch.setattr(gc, "get_freeze_count", count_frozen)
     gc.unfreeze()
     yield
-    gc.freeze()  # As all tests have it: see tests/conftest.py.
+    gc.freeze()  # As all tests have it: see tests/collector.py.
     gc.set_threshold(*thresholds)
     sys.setswitchinterval(switch_s)
 
