@@ -12,10 +12,13 @@ import tempfile
 from collections.abc import AsyncIterator, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from perdure.authoring import registry
+from perdure.authoring.code_digest import code_beside
 from perdure.clock import ManualClock
 from perdure.store.base import Store
 from perdure.store.opening import open_store
@@ -91,6 +94,25 @@ def _are_compiled() -> bool:
     """Return whether an earlier run has left what pytest makes of a test, by this folder."""
     compiled = Path(importlib.util.cache_from_source(__file__)).parent
     return any(compiled.glob("test_versions.*-pytest-*.pyc"))
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _digest_of_the_tests() -> Iterator[None]:
+    """Look once at what the tests are made of. Each worker that starts tells its code by all files
+    of the package that its definitions are in: here a thousand, which stay as they are."""
+    known: dict[str, str] = {}
+
+    def remembered(written: Any) -> str:
+        module = written.__module__
+        if not module.startswith("tests."):
+            return code_beside(written)
+        if module not in known:
+            known[module] = code_beside(written)
+        return known[module]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "code_beside", remembered)
+        yield
 
 
 @pytest.fixture
