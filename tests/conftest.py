@@ -103,12 +103,12 @@ def _digest_of_the_tests() -> Iterator[None]:
     known: dict[str, str] = {}
 
     def remembered(written: Any) -> str:
-        module = written.__module__
-        if not module.startswith("tests."):
+        package = written.__module__.partition(".")[0]
+        if package != "tests":
             return code_beside(written)
-        if module not in known:
-            known[module] = code_beside(written)
-        return known[module]
+        if package not in known:
+            known[package] = code_beside(written)
+        return known[package]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "code_beside", remembered)
