@@ -15,7 +15,7 @@ from perdure.cli.commands.follow import draw_trees
 from perdure.client.client import Client
 from perdure.client.reading.info import InstanceTree, Json
 from perdure.client.reading.progress import read_portion
-from tests.engine.stage import until
+from tests.engine.stage import OPTIONS, until
 from tests.web.site import KEY, browser, memory_url
 
 PORTIONS: list[tuple[Json, float, str]] = [
@@ -89,7 +89,7 @@ async def test_every_form_is_a_bar_on_the_page_and_in_the_tree_below_its_instanc
     said = [value for value, *_ in PORTIONS]
     others = [one for one in OTHERS if one != OTHERS[-1]]
 
-    async with Engine(memory_url(), [say, saying, above]) as engine:
+    async with Engine(memory_url(), [say, saying, above], options=OPTIONS) as engine:
         top = await engine.start("above", above, [*said, *others])
         await until(lambda: _have_said(engine, len(said) + len(others)))
         tree = await drawn(engine, await top.tree())
@@ -110,7 +110,7 @@ async def test_only_so_many_instances_are_asked_how_far_they_are(
 ) -> None:
     monkeypatch.setattr("perdure.cli.commands.follow.MAX_ASKED", 1)
 
-    async with Engine(memory_url(), [say, saying, above]) as engine:
+    async with Engine(memory_url(), [say, saying, above], options=OPTIONS) as engine:
         top = await engine.start("above", above, [0.5])
         await until(lambda: _have_said(engine, 1))
         tree = await drawn(engine, await top.tree())
