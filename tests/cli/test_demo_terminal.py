@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import psutil  # type: ignore[import-untyped]  # no stubs
+
+from perdure import Client
 from tests.cli.terminal import Terminal
 
 
@@ -27,3 +30,21 @@ def test_q_ends_the_demo_in_the_midst_of_its_story() -> None:
         terminal.types("q")
 
         assert terminal.end() == 0
+
+
+async def test_the_story_goes_on_if_the_demo_stood_still_until_its_order_had_ended() -> None:
+    with Terminal("demo", "--seconds", "0.5", "--port", "0", "--no-open") as terminal:
+        terminal.says("q quits")
+        demo = psutil.Process(terminal.process.pid)
+        [worker] = demo.children()
+        url = worker.cmdline()[-1]
+        demo.suspend()
+        async with Client(url) as client:
+            await client.handle("order-1").result()
+        demo.resume()
+        terminal.says("Now you")
+        terminal.types("q")
+
+        assert terminal.end() == 0
+
+    assert "order-1  went on with 0 completed activities repeated" in terminal.text

@@ -126,7 +126,7 @@ class Demo:
     async def _tell(self, stage: DemoStage, handle: Handle[list[str]]) -> DemoReport:
         """Kill the worker in the middle of the order, start another one, wait for the end."""
         order = handle.instance_id
-        await self._until(stage, handle, lambda done, begun: done >= KILL_AFTER and begun > done)
+        await self._until(stage, handle, _can_be_killed)
         before = await self._show_news(handle)
         killed = stage.pid
         await stage.crash_worker()
@@ -202,6 +202,12 @@ class Demo:
         self._shown = len(history)
         self._screen.progress(done)
         return done
+
+
+def _can_be_killed(done: int, begun: int) -> bool:
+    """Return whether an activity is under way after some others; or all of them have ended, while
+    this process stood still."""
+    return done >= KILL_AFTER and (begun > done or done == len(STEPS))
 
 
 def _news(event: HistoryEvent, history: list[HistoryEvent]) -> str:
