@@ -103,12 +103,12 @@ def _digest_of_the_tests() -> Iterator[None]:
     known: dict[str, str] = {}
 
     def remembered(written: Any) -> str:
-        package = written.__module__.partition(".")[0]
-        if package != "tests":
+        module = written.__module__ or ""  # Code that was executed in a namespace has none.
+        if not module.startswith("tests."):
             return code_beside(written)
-        if package not in known:
-            known[package] = code_beside(written)
-        return known[package]
+        if module not in known:
+            known[module] = code_beside(written)
+        return known[module]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(registry, "code_beside", remembered)
