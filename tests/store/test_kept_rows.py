@@ -98,9 +98,7 @@ async def _statements_of(store: SqliteStore, operations: Sequence[Any]) -> int:
 
 
 async def _is_one_statement(store: SqliteStore, operations: Sequence[Any]) -> bool:
-    """Write operations, and return whether nothing was read for it but whether others write."""
-    assert store._lock is not None
-    return await _statements_of(store, operations) == 1 + store._lock.is_shared
+    return await _statements_of(store, operations) == 1
 
 
 async def _worked(store: SqliteStore, instance_id: str = "i", **fields: Any) -> JobEnd:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache
 from hashlib import sha256
 from os import urandom
 from typing import Any
@@ -181,10 +182,8 @@ def app_of_site(site: Site) -> Starlette:
 
 
 def _routes(site: Site, renderer: Renderer) -> list[Route]:
-    document = document_for(OPERATIONS)
-
     async def openapi(request: Request) -> Response:
-        return json_response(site.settings, document)
+        return json_response(site.settings, _api_document())
 
     async def healthz(request: Request) -> Response:
         # Still 200: the process answers, and another one in its place would write no better.
@@ -205,3 +204,9 @@ def _routes(site: Site, renderer: Renderer) -> list[Route]:
         *strip_routes(site.settings, site.recent),
         *page_routes(site, renderer),
     ]
+
+
+@cache
+def _api_document() -> dict[str, Any]:
+    """Return what describes the API, made when it is first asked for."""
+    return document_for(OPERATIONS)

@@ -144,35 +144,53 @@ class Writer:
     def _run_as_one_statement(
         self, connection: SqliteConnection, operations: Sequence[Any]
     ) -> list[Any] | None:
-        """Run operations as one statement, if all that it needs is known or can be loaded before.
+        """Run operations as one statement, if all that it needs is known, or can be loaded before.
 
         None: they have to be run in steps, and nothing was written.
         """
-        known, is_shared = None, self._lock.is_shared
-        if _has_work(operations) or (self._version is None and not is_shared):
+        if _has_work(operations):
             return None
+        known = None if self._version is None else self._remembered.find(operations)
+        results = None if known is None else self._try(connection, operations, known)
+        if known is not None and results is None:
+            self._remembered.was_wrong(known)
+            self._forget()
+        elif known is not None:
+            self._remembered.was_right()
+        if results is None and self._lock.is_shared:
+            # Alone this is rare, and each combination of statements has to be made once.
+            results = self._try(connection, operations)
+            if results is None:
+                self._forget()
+        return results
+
+    def _try(
+        self,
+        connection: SqliteConnection,
+        operations: Sequence[Any],
+        known: LoadedRows | None = None,
+    ) -> list[Any] | None:
+        """Decide on rows, and write what follows if they are still true; else None.
+
+        Args:
+            connection: Where.
+            operations: All of the transaction.
+            known: The rows; None: they are loaded.
+        """
         try:
-            if is_shared:
+            if known is None:
                 self._look_at_version(connection)
-            known = self._remembered.find(operations)
-            if known is None and not is_shared:
-                return None
-            rows = known or load(connection, operations)
-            results = self._decide_and_write(rows, operations)
+                known = load(connection, operations)
+            return self._decide_and_write(known, operations)
         except (RowError, UnknownError, BatchTooLargeError, UnicodeError):
             # Something is not as it was thought to be, or cannot be written. In steps the culprit
             # is found.
-            results = None
+            return None
         except BaseException as error:
             self._undo(connection, error)
             if not self._is_refusal(error):
                 raise
-            results = None
-        if results is None:
-            if known is not None:
-                self._remembered.was_wrong(known)
-            self._forget()
-        return results
+            return None
 
     def _look_at_version(self, connection: SqliteConnection) -> None:
         """Forget everything if others have written; what is read from here on is known until they
@@ -198,7 +216,6 @@ class Writer:
         if not self._one_statement.run(writes, self._version):
             return None
         with self._after_commit:
-            self._remembered.was_right()
             self._remembered.keep(commit)
             self._lock.note_change(hints_of(operations, results))
         self._counters.rows += count

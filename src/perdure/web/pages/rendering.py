@@ -8,6 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from urllib.parse import quote, urlencode
@@ -83,28 +84,6 @@ class Renderer:
             name = f"{stem}.{sha256(content).hexdigest()[:12]}.{ending}"
             self.static[name] = (content, mimetypes.types_map.get(f".{ending}", "text/plain"))
             self._names[file.name] = name
-        self._environment = Environment(
-            loader=PackageLoader("perdure.web"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._environment.filters.update(
-            time=time_tag,
-            took=took,
-            seconds=seconds,
-            sentence=sentence,
-            payload=payload,
-            compact=compact,
-            mail=mail,
-            number=number,
-            portion=read_portion,
-            failing=failing,
-            started_by=started_by,
-            in_words=in_words,
-        )
-        self._environment.globals.update(signs=STATUS_SIGNS, navigation=NAVIGATION)
 
     def page(self, request: Request, view: PageContent) -> MadePage:
         """Return a page."""
@@ -127,7 +106,7 @@ class Renderer:
     def _html(self, request: Request, view: PageContent, access: Access) -> bytes:
         base = request.scope.get("root_path", "")
         settings = self._site.settings
-        template = self._environment.get_template(view.template)
+        template = _templates().get_template(view.template)
         text = template.render(
             **shown(view.data, settings.mask),
             **view.drawing,
@@ -145,6 +124,34 @@ class Renderer:
             twin=_twin(request),
         )
         return text.encode("utf-8", "replace")
+
+
+@cache
+def _templates() -> Environment:
+    """Return the templates, which are compiled once for all applications of a process."""
+    environment = Environment(
+        loader=PackageLoader("perdure.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        time=time_tag,
+        took=took,
+        seconds=seconds,
+        sentence=sentence,
+        payload=payload,
+        compact=compact,
+        mail=mail,
+        number=number,
+        portion=read_portion,
+        failing=failing,
+        started_by=started_by,
+        in_words=in_words,
+    )
+    environment.globals.update(signs=STATUS_SIGNS, navigation=NAVIGATION)
+    return environment
 
 
 def response_for_page(request: Request, made: MadePage) -> Response:
