@@ -76,6 +76,9 @@ async def test_the_server_of_pages_lets_workers_go_first(
     try:
         await command.says(r"UI  http")
         assert os.getpriority(os.PRIO_PROCESS, command.process.pid) == min(19, mine + lower)
+        if hasattr(os, "SCHED_BATCH"):
+            kind = os.SCHED_BATCH if lower else os.sched_getscheduler(0)
+            assert os.sched_getscheduler(command.process.pid) == kind
     finally:
         command.kill()
 

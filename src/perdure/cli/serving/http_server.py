@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -191,9 +191,16 @@ async def served(
 
 def go_second(nice: int) -> None:
     """Let other programs of this machine have the processor first: a worker beside the pages does
-    not wait for those who look. Where the system has no such thing, nothing happens."""
+    not wait for those who look. Where the system has no such thing, nothing happens.
+
+    The threads that are begun after this are like the one that calls it.
+    """
     if nice and hasattr(os, "nice"):
         os.nice(nice)
+    if nice and hasattr(os, "SCHED_BATCH"):
+        # Its share stays as it is, but a request that comes does not interrupt what runs.
+        with suppress(OSError):  # Where that is forbidden.
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def _config(app: Any, drain_s: int) -> uvicorn.Config:
