@@ -212,13 +212,15 @@ async def test_the_end_of_a_job_that_was_committed_unheard_is_not_taken_for_a_lo
 
 
 def commit_after(part: str) -> Callable[[str], bool]:
-    """Return what finds the commit of the transaction that has run a statement with that text."""
-    seen: list[str] = []
+    """Return what finds the commit of the transaction that has run a statement with that text, and
+    no other's: each line is handed on by a task of its own."""
+    seen: set[object] = set()
 
     def applies(statement: str) -> bool:
+        line = asyncio.current_task()
         if part in statement:
-            seen.append(statement)
-        return bool(seen) and statement == "COMMIT"
+            seen.add(line)
+        return line in seen and statement == "COMMIT"
 
     return applies
 
