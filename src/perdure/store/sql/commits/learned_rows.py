@@ -2,7 +2,7 @@
 
 Where several processes decide on the same instances, one looks at a row before it decides. The
 turn that is thought over it is the next that its writer hears of: with the row beside it nothing
-need be loaded.
+need be loaded. That is for PostgreSQL, where a row is known by the transaction that has written it.
 """
 
 from __future__ import annotations
